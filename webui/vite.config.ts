@@ -3,10 +3,11 @@ import { defineConfig } from 'vitest/config';
 import { compress } from './build/compress.ts';
 import { gallery } from './build/gallery.ts';
 import { licences } from './build/licences.ts';
+import { sections } from './build/sections.ts';
 import { openapi, sources } from './build/sources.ts';
 
 export default defineConfig({
-  plugins: [svelte(), sources(), openapi(), gallery(), licences(), compress()],
+  plugins: [sections(), svelte(), sources(), openapi(), gallery(), licences(), compress()],
   base: '/',
   build: {
     outDir: 'dist',
@@ -18,10 +19,11 @@ export default defineConfig({
     reportCompressedSize: false,
     rolldownOptions: {
       output: {
-        // What the login needs, and what every page behind it needs: two files instead of twenty.
+        // What the login needs, and what every page behind it needs: two files instead of twenty. The styles of both are one
+        // file: the texts of a language take the request that this saves.
         codeSplitting: {
           groups: [
-            { name: 'core', priority: 2, test: /node_modules\/(svelte|esm-env|clsx|devalue)\/|rolldown|vite\/|src\/(main|App|styles)|src\/lib\/(router|match|api|order|session|theme|toast)|src\/ui\/(Problem|Copy|Logo|Dialog|Challenge)|lucide\/svelte\/dist\/(Icon|icons\/(x|check|copy|circle-alert)|context|defaultAttributes|utils|aliases)\b/ },
+            { name: 'core', priority: 2, test: /node_modules\/(svelte|esm-env|clsx|devalue)\/|rolldown|vite\/|src\/(main|App|styles)|src\/messages\/en.ts$|src\/lib\/(router|match|api|order|session|theme|toast|language|plural|rich)|src\/ui\/(Problem|Copy|Logo|Dialog|Challenge|Language|Rich)|src\/(Shell|pages\/(Home|Login)|ui\/(Changes|Device|Empty|Header|Menu|RollBack|Sparkline|Status|Toaster))\.svelte\?svelte&type=style|lucide\/svelte\/dist\/(Icon|icons\/(x|check|copy|circle-alert)|context|defaultAttributes|utils|aliases)\b/ },
             { name: 'shell', priority: 1, test: /src\/(Shell|routes|pages\/Home)|src\/lib\/(box|live|format|keys|uploads|drop|tar)\b|src\/ui\/(Changes|Device|Empty|Header|Menu|RollBack|Sparkline|Status|Time|Toaster)|lucide/ },
           ],
         },
@@ -39,5 +41,5 @@ export default defineConfig({
     },
   },
   server: { proxy: { '/api': { target: 'http://127.0.0.1:8000' }, '/v2': { target: 'http://127.0.0.1:8000' } } },
-  test: { include: ['src/**/*.test.ts'], environment: 'node' },
+  test: { include: ['src/**/*.test.ts'], setupFiles: ['src/lib/words.setup.ts'], environment: 'node', testTimeout: 60_000 },
 });

@@ -1,19 +1,19 @@
 import type { Route } from './lib/router.svelte';
 import Home from './pages/Home.svelte';
 
-/** Every route of the page. Each is loaded as its own chunk except Home. */
+/** Every route of the page. Each is loaded as its own chunk except Home, with the texts that it shows. */
 export const routes: Route[] = [
-  { pattern: '/', load: async () => ({ default: Home }) },
-  { pattern: '/models', load: () => import('./pages/Models.svelte') },
-  { pattern: '/models/:name', load: () => import('./pages/model/Model.svelte') },
-  { pattern: '/models/:name/:tab', load: () => import('./pages/model/Model.svelte') },
-  { pattern: '/ensembles', load: () => import('./pages/ensembles/Ensembles.svelte') },
-  { pattern: '/ensembles/:id', load: () => import('./pages/ensembles/Editor.svelte') },
-  { pattern: '/steps', load: () => import('./pages/steps/Steps.svelte') },
-  { pattern: '/steps/edit', load: () => import('./pages/steps/StepEditor.svelte') },
-  { pattern: '/activity', load: () => import('./pages/activity/Activity.svelte') },
-  { pattern: '/activity/:tab', load: () => import('./pages/activity/Activity.svelte') },
-  { pattern: '/settings', load: () => import('./pages/settings/Settings.svelte') },
-  { pattern: '/settings/:tab', load: () => import('./pages/settings/Settings.svelte') },
-  { pattern: '/api-reference', load: () => import('./pages/Reference.svelte') },
+  { pattern: '/', load: async () => ({ default: Home }), words: 'shell' },
+  { pattern: '/models', load: () => import('./pages/Models.svelte'), words: 'models' },
+  { pattern: '/models/:name', load: () => import('./pages/model/Model.svelte'), words: 'model' },
+  { pattern: '/models/:name/:tab', load: () => import('./pages/model/Model.svelte'), words: 'model' },
+  { pattern: '/ensembles', load: () => import('./pages/ensembles/Ensembles.svelte'), words: 'ensembles' },
+  { pattern: '/ensembles/:id', load: () => import('./pages/ensembles/Editor.svelte'), words: 'ensembles' },
+  { pattern: '/steps', load: () => import('./pages/steps/Steps.svelte'), words: 'steps' },
+  { pattern: '/steps/edit', load: () => import('./pages/steps/StepEditor.svelte'), words: 'steps' },
+  { pattern: '/activity', load: () => import('./pages/activity/Activity.svelte'), words: 'activity' },
+  { pattern: '/activity/:tab', load: () => import('./pages/activity/Activity.svelte'), words: 'activity' },
+  { pattern: '/settings', load: () => import('./pages/settings/Settings.svelte'), words: 'settings' },
+  { pattern: '/settings/:tab', load: () => import('./pages/settings/Settings.svelte'), words: 'settings' },
+  { pattern: '/api-reference', load: () => import('./pages/Reference.svelte'), words: 'reference' },
 ];

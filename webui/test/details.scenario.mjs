@@ -50,7 +50,7 @@ export default () => scenario({}, async (box, visitor) => {
   const full = await meter.evaluate((e) => e.position);
   check(disk.total > disk.free && Math.abs(full - (1 - disk.free / disk.total)) < 0.05, `the disk is shown as ${full} full: ${JSON.stringify(disk)}`);
   await visitor.open('/settings/general', 'Settings');
-  await page.getByText(/ GiB of .* GiB, \d+ %/).waitFor();
+  await page.getByText(/ GiB of .* GiB, \d+%/).waitFor();
 
   // The memory of a model is that of its process.
   const { process } = await admin.call('GET', '/models/gauge/versions/2');

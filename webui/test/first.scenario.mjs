@@ -50,7 +50,7 @@ export default () => scenario({}, async (box, visitor) => {
   check((await page.getByText(/round trip/).innerText()).includes('version 1'), 'the answer names its version');
 
   // Out and in again; a wrong password is refused, and none is ever in an address.
-  await page.getByRole('button', { name: 'Colours and account' }).click();
+  await page.getByRole('button', { name: 'Colours, language and account' }).click();
   await page.getByRole('menuitem', { name: 'Log out' }).click();
   await page.getByLabel('Name').fill('anna');
   await page.getByLabel('Password', { exact: true }).fill('not the password');

@@ -1,4 +1,5 @@
 import url from './worker?worker&url';
+import { msg } from '../lib/language.svelte';
 
 export type Asked = { source: string };
 /** The compiled module, or the messages of the compiler. */
@@ -13,7 +14,7 @@ const patience = 120_000;
 function address(): string {
   const script = new URL(url, location.href).href;
   const types = (globalThis as { trustedTypes?: { createPolicy: (name: string, rules: object) => { createScriptURL: (text: string) => string } } }).trustedTypes;
-  return types ? (policy ??= types.createPolicy('edgewise-worker', { createScriptURL: (text: string) => { if (text !== script) throw new TypeError('not the worker'); return text; } })).createScriptURL(script) : script;
+  return types ? (policy ??= types.createPolicy('edgewise-worker', { createScriptURL: (text: string) => { if (text !== script) throw new TypeError('BUG: not the worker'); return text; } })).createScriptURL(script) : script;
 }
 let policy: { createScriptURL: (text: string) => string } | undefined;
 
@@ -24,11 +25,11 @@ export function warm(): void {
 
 /** Compiles a step's source. One compilation runs at a time; another call ends it. */
 export async function compile(source: string): Promise<Compiled> {
-  worker?.stop(new Error('Another compilation has begun.'));
+  worker?.stop(new Error(msg.steps.anotherCompilationHasBegun));
   const mine = idle ?? begin();
   idle = null;
   worker = mine;
-  const timer = setTimeout(() => mine.stop(new Error('The compiler did not come to an end within two minutes.')), patience);
+  const timer = setTimeout(() => mine.stop(new Error(msg.steps.compilerDidNotCome)), patience);
   try {
     const done = await mine.ask(source);
     idle = mine;
@@ -44,7 +45,7 @@ export class Cancelled extends Error {}
 
 /** Ends the compilation that runs, if one does. */
 export function cancel(): void {
-  worker?.stop(new Cancelled('The compilation was cancelled.'));
+  worker?.stop(new Cancelled(msg.steps.compilationWasCancelled));
 }
 
 type Running = { ask: (source: string) => Promise<Compiled>; stop: (why: Error) => void };
@@ -65,7 +66,7 @@ function begin(): Running {
     if (idle === running) idle = null;
     refuse(why);
   };
-  thread.onerror = (e) => stop(new Error(e.message || 'The compiler could not be loaded. Try it again.'));
+  thread.onerror = (e) => stop(new Error(e.message || msg.steps.compilerCouldNotLoaded));
   const running: Running = {
     stop,
     ask: async (source) => {

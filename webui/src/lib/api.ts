@@ -1,4 +1,5 @@
 import type { components } from '../api/schema';
+import { msg } from './language.svelte';
 
 export type Schemas = components['schemas'];
 export type Model = Schemas['Model'];
@@ -89,7 +90,7 @@ async function transmit(path: string, method: string, options: Options): Promise
     return await fetch(path, { method, headers, body, signal: options.signal, credentials: 'same-origin', ...(method === 'DELETE' ? { keepalive: true } : {}) });
   } catch (cause) {
     if (options.signal?.aborted) throw cause;
-    throw new Failure('The box does not answer. Check that it is on and that this device is on the same network.', 0, {}, `${method} ${path}`);
+    throw new Failure(msg.core.boxDoesNotAnswer, 0, {}, `${method} ${path}`);
   }
 }
 
@@ -101,7 +102,7 @@ async function read(response: Response, request: string): Promise<Failure> {
   } catch {
     // the response is not from the box but from a proxy
   }
-  const message = body.error ?? (text.length > 0 && text.length < 300 && !text.startsWith('<') ? text : `The box answered with status ${response.status}.`);
+  const message = body.error ?? (text.length > 0 && text.length < 300 && !text.startsWith('<') ? text : msg.core.boxAnsweredWithStatus(response.status));
   return new Failure(sentence(message), response.status, body, request);
 }
 
@@ -126,6 +127,6 @@ export async function call<T = void>(method: string, path: string, body?: unknow
 /** Converts any thrown value to a Failure. */
 export function failure(thrown: unknown): Failure {
   if (thrown instanceof Failure) return thrown;
-  if (thrown instanceof TypeError && /fetch|network/i.test(thrown.message)) return new Failure('The connection to the box broke off. Try it again.', 0);
+  if (thrown instanceof TypeError && /fetch|network/i.test(thrown.message)) return new Failure(msg.core.connectionBoxBrokeOff, 0);
   return new Failure(thrown instanceof Error ? thrown.message : String(thrown), 0);
 }

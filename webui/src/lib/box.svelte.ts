@@ -1,6 +1,7 @@
 import { get, type Deployment, type Model, type Schemas, type System, type Tick, type Failure, failure, type Version } from './api';
 import { live } from './live.svelte';
 import { Order } from './order';
+import { msg } from './language.svelte';
 
 /** Seconds of statistics kept for the small charts. */
 const keep = 90;
@@ -142,23 +143,24 @@ export type Standing = { tone: 'good' | 'warn' | 'bad' | 'idle'; text: string; r
 /** The result of the latest requests to a version as a sentence. */
 export function failing(health: NonNullable<Version['health']>): string {
   const last = health.last_error;
-  return `${health.failed} of the last ${health.recent} requests have failed.${last ? ` The last error (${last.code}): ${last.message}` : ''}`;
+  const failed = msg.shell.lastRequestsHaveFailed(health.failed, health.recent);
+  return last ? `${failed} ${msg.shell.theLastError(last.code, last.message)}` : failed;
 }
 
 /** The state of a model in a word, with the reason when it is unhealthy. */
 export function standing(model: Model): Standing {
   const at = liveVersion(model);
   const version = versionOf(model, at);
-  if (!version || !model.wanted) return { tone: 'idle', text: at ? 'Stopped' : 'Not active', reason: '' };
+  if (!version || !model.wanted) return { tone: 'idle', text: at ? msg.shell.stopped : msg.shell.notActive, reason: '' };
   switch (version.state) {
     case 'READY':
-      if (version.health?.failing) return { tone: 'bad', text: 'Failing', reason: failing(version.health) };
-      return { tone: 'good', text: 'Serving', reason: '', unverified: version.health?.unverified };
+      if (version.health?.failing) return { tone: 'bad', text: msg.shell.failing, reason: failing(version.health) };
+      return { tone: 'good', text: msg.shell.serving, reason: '', unverified: version.health?.unverified };
     case 'LOADING':
-      return { tone: 'warn', text: 'Loading', reason: '' };
+      return { tone: 'warn', text: msg.shell.loading, reason: '' };
     case 'UNLOADING':
-      return { tone: 'idle', text: 'Stopping', reason: '' };
+      return { tone: 'idle', text: msg.shell.stopping, reason: '' };
     default:
-      return { tone: 'bad', text: 'Not ready', reason: version.reason ?? '' };
+      return { tone: 'bad', text: msg.shell.notReady, reason: version.reason ?? '' };
   }
 }

@@ -1,6 +1,7 @@
 import { Failure, type TensorInfo } from './api';
 import { inputKinds, layout, type InputKind } from './guess';
 import { decode, elements, misfit, numbers, type Tensor, unfit } from './tensor';
+import { msg } from './language.svelte';
 
 /** The entered value of one input. */
 export type Draft = {
@@ -11,7 +12,7 @@ export type Draft = {
   /** The shape of a flat list or a raw file. */
   shape: string;
   fill: 'typed' | 'zeros' | 'random';
-  range: '0 to 1' | '0 to 255' | '-1 to 1' | 'ImageNet';
+  range: (typeof ranges)[number];
   order: 'RGB' | 'BGR';
   fit: 'stretch' | 'letterbox';
   rate: number;
@@ -22,7 +23,7 @@ export type Draft = {
 
 const signature = (info: TensorInfo) => info.datatype + JSON.stringify(info.shape);
 
-export const ranges = ['0 to 1', '0 to 255', '-1 to 1', 'ImageNet'] as const;
+export const ranges = ['0..1', '0..255', '-1..1', 'imagenet'] as const;
 
 /** An empty form for an input, as its signature suggests. */
 export function draft(info: TensorInfo): Draft {
@@ -35,7 +36,7 @@ export function draft(info: TensorInfo): Draft {
     text: small ? Array(elements(dims)).fill(info.datatype === 'BOOL' ? 1 : 0).join(', ') : '',
     shape: dims.join(', '),
     fill: small ? 'typed' : 'random',
-    range: info.datatype === 'UINT8' ? '0 to 255' : '0 to 1',
+    range: info.datatype === 'UINT8' ? '0..255' : '0..1',
     order: 'RGB',
     fit: 'stretch',
     rate: 16_000,
@@ -76,13 +77,13 @@ async function make(info: TensorInfo, d: Draft): Promise<Tensor> {
 async function texts(info: TensorInfo, d: Draft): Promise<Tensor> {
   const dims = info.shape ?? [1];
   if (d.kind !== 'text') {
-    if (!d.file) throw wrong(info, `Choose a file for ${info.name}.`);
+    if (!d.file) throw wrong(info, msg.tensors.chooseFileFor(info.name));
     return { name: info.name, datatype: 'BYTES', shape: dims.map((n) => (n < 0 ? 1 : n)), data: [new Uint8Array(await d.file.arrayBuffer())] };
   }
   const open = dims.some((n) => n < 0);
   const rest = dims.reduce((a, n) => (n < 0 ? a : a * n), 1);
   const lines = open || rest > 1 ? d.text.split('\n') : [d.text];
-  if (open ? lines.length % rest !== 0 : lines.length !== rest) throw wrong(info, `${info.name} expects ${open ? 'a multiple of ' : ''}${rest} texts, one a line, not ${lines.length}.`);
+  if (open ? lines.length % rest !== 0 : lines.length !== rest) throw wrong(info, (open ? msg.tensors.expectsMultipleOfTexts : msg.tensors.expectsTexts)(info.name, rest, lines.length));
   const shape = dims.map((n, i) => (n < 0 ? (i === dims.lastIndexOf(-1) ? lines.length / rest : 1) : n));
   return { name: info.name, datatype: 'BYTES', shape, data: lines.map((l) => new TextEncoder().encode(l)) };
 }
@@ -95,7 +96,7 @@ function typed(info: TensorInfo, d: Draft): Tensor {
   }
   const { values, shape } = parse(info, d.text);
   const found = shape ?? shapeFor(info, values.length, shapeOf(info, d));
-  if (elements(found) !== values.length) throw wrong(info, `${info.name}: ${values.length} numbers do not fill the shape [${found.join(', ')}], which holds ${elements(found)}.`);
+  if (elements(found) !== values.length) throw wrong(info, msg.tensors.numbersDoNotFill(info.name, values.length, found.join(', '), elements(found)));
   for (const v of values) {
     const reason = misfit(info.datatype, v);
     if (reason) throw wrong(info, `${info.name}: ${reason}.`);
@@ -115,8 +116,8 @@ function shapeFor(info: TensorInfo, count: number, given: number[]): number[] {
 
 function shapeOf(info: TensorInfo, d: Draft): number[] {
   const list = d.shape.split(/[\s,x×]+/).filter(Boolean).map(Number);
-  if (list.some((n) => !Number.isInteger(n) || n < 0)) throw wrong(info, `The shape of ${info.name} must be whole numbers, like 1, 3, 224, 224.`);
-  if (elements(list) > 1 << 26) throw wrong(info, `The shape of ${info.name} has more elements than this page sends.`);
+  if (list.some((n) => !Number.isInteger(n) || n < 0)) throw wrong(info, msg.tensors.shapeMustWholeNumbers(info.name));
+  if (elements(list) > 1 << 26) throw wrong(info, msg.tensors.shapeHasMoreElements(info.name));
   return list;
 }
 
@@ -138,7 +139,7 @@ export function parse(info: TensorInfo, text: string): { values: (number | bigin
   if (!trimmed.startsWith('[')) {
     const values = trimmed.split(/[\s,;]+/).filter(Boolean).map((word) => {
       const value = number(word, info.datatype);
-      if (value === null) throw wrong(info, `${info.name}: “${word}” is not a number.`);
+      if (value === null) throw wrong(info, msg.tensors.notNumber(info.name, word));
       return value;
     });
     return { values, shape: null };
@@ -148,14 +149,14 @@ export function parse(info: TensorInfo, text: string): { values: (number | bigin
     // A number with more digits than a double holds is quoted here and parsed as a bigint below.
     tree = JSON.parse(large.test(info.datatype) ? trimmed.replace(/(?<![\w.+-])-?\d{16,}(?![\d.eE])/g, '"$&"') : trimmed);
   } catch (cause) {
-    throw wrong(info, `${info.name} is not JSON: ${(cause as Error).message}.`);
+    throw wrong(info, msg.tensors.isNotJson(info.name, (cause as Error).message));
   }
   const shape: number[] = [];
   for (let level = tree; Array.isArray(level); level = level[0]) shape.push(level.length);
   const values = (tree as unknown[]).flat(Infinity).map((v) => (typeof v === 'boolean' ? Number(v) : typeof v === 'string' && large.test(info.datatype) && /^-?\d{16,}$/.test(v) ? BigInt(v) : v));
   const bad = values.find((v) => typeof v !== 'number' && typeof v !== 'bigint');
-  if (bad !== undefined) throw wrong(info, `${info.name}: ${JSON.stringify(bad)} is not a number.`);
-  if (!regular(tree, shape)) throw wrong(info, `${info.name}: the lists have different lengths.`);
+  if (bad !== undefined) throw wrong(info, msg.tensors.listHasNoNumber(info.name, JSON.stringify(bad)));
+  if (!regular(tree, shape)) throw wrong(info, msg.tensors.listsHaveDifferentLengths(info.name));
   return { values: values as (number | bigint)[], shape: shape.length > 1 ? shape : null };
 }
 
@@ -168,20 +169,20 @@ function regular(tree: unknown, shape: number[]): boolean {
 const sizes: Record<string, number> = { BOOL: 1, INT8: 1, UINT8: 1, INT16: 2, UINT16: 2, FP16: 2, BF16: 2, INT32: 4, UINT32: 4, FP32: 4, INT64: 8, UINT64: 8, FP64: 8 };
 
 async function raw(info: TensorInfo, d: Draft): Promise<Tensor> {
-  if (!d.file) throw wrong(info, `Choose a file for ${info.name}.`);
+  if (!d.file) throw wrong(info, msg.tensors.chooseFileFor(info.name));
   const bytes = new Uint8Array(await d.file.arrayBuffer());
   const count = bytes.length / (sizes[info.datatype] ?? 1);
   const shape = shapeFor(info, count, shapeOf(info, d));
-  if (elements(shape) !== count) throw wrong(info, `${info.name}: the file holds ${count} numbers, the shape [${shape.join(', ')}] holds ${elements(shape)}.`);
+  if (elements(shape) !== count) throw wrong(info, msg.tensors.fileHoldsNumbersShapeHolds(info.name, count, shape.join(', '), elements(shape)));
   return { name: info.name, datatype: info.datatype, shape, data: decode(info.datatype, bytes) as Tensor['data'] };
 }
 
 /** The picture at the size of the input, as numbers in its order. */
 async function pixels(info: TensorInfo, d: Draft): Promise<Tensor> {
   const at = layout(info);
-  if (!at) throw wrong(info, `${info.name} does not look like a picture.`);
-  if (!d.file) throw wrong(info, `Choose a picture for ${info.name}.`);
-  const picture = await createImageBitmap(d.file).catch(() => { throw wrong(info, `This browser cannot read ${d.fileName || 'that file'} as a picture.`); });
+  if (!at) throw wrong(info, msg.tensors.doesNotLookLikePicture(info.name));
+  if (!d.file) throw wrong(info, msg.tensors.choosePictureFor(info.name));
+  const picture = await createImageBitmap(d.file).catch(() => { throw wrong(info, msg.tensors.browserCannotReadAsPicture(d.fileName || msg.tensors.thatFile)); });
   const h = at.height > 0 ? at.height : round32(picture.height);
   const w = at.width > 0 ? at.width : round32(picture.width);
   const rgba = drawn(picture, w, h, d.fit);
@@ -204,9 +205,9 @@ const deviations = [0.229, 0.224, 0.225, 1];
 
 function scaled(v: number, range: Draft['range'], channel: number): number {
   switch (range) {
-    case '0 to 255': return v;
-    case '0 to 1': return v / 255;
-    case '-1 to 1': return v / 127.5 - 1;
+    case '0..255': return v;
+    case '0..1': return v / 255;
+    case '-1..1': return v / 127.5 - 1;
     default: return (v / 255 - means[channel]!) / deviations[channel]!;
   }
 }
@@ -224,10 +225,10 @@ function drawn(picture: ImageBitmap, w: number, h: number, fit: Draft['fit']): U
 
 /** Sound as mono samples at the rate of the model. */
 async function samples(info: TensorInfo, d: Draft): Promise<Tensor> {
-  if (!d.file) throw wrong(info, `Choose or record a sound for ${info.name}.`);
-  if (!(d.rate >= 3000 && d.rate <= 192_000)) throw wrong(info, `${info.name}: give 3,000 to 192,000 samples a second.`);
+  if (!d.file) throw wrong(info, msg.tensors.chooseOrRecordSoundFor(info.name));
+  if (!(d.rate >= 3000 && d.rate <= 192_000)) throw wrong(info, msg.tensors.give3000192(info.name));
   const context = new OfflineAudioContext(1, 1, d.rate);
-  const sound = await context.decodeAudioData(await d.file.arrayBuffer()).catch(() => { throw wrong(info, `This browser cannot read ${d.fileName || 'that file'} as sound.`); });
+  const sound = await context.decodeAudioData(await d.file.arrayBuffer()).catch(() => { throw wrong(info, msg.tensors.browserCannotReadAsSound(d.fileName || msg.tensors.thatFile)); });
   const mono = new Float32Array(sound.length);
   for (let c = 0; c < sound.numberOfChannels; c++) {
     const channel = sound.getChannelData(c);

@@ -1,4 +1,5 @@
 import { tar, type Entry } from './tar';
+import { msg } from './language.svelte';
 
 /** One file to upload, from files that were dropped or chosen. */
 export type Parcel = { name: string; blob: Blob; what: 'file' | 'folder' };
@@ -47,13 +48,13 @@ export function loose(files: File[]): Parcel[] {
 const stem = (f: File) => f.name.replace(/\.onnx$/i, '');
 
 function single(file: File): Parcel {
-  if (!known.test(file.name)) throw new Error(`${file.name} is not a file that the box accepts: give .onnx and .wasm files, folders, and .zip or .tar archives of them.`);
+  if (!known.test(file.name)) throw new Error(msg.shell.notFileBoxAccepts(file.name));
   return { name: file.name, blob: file, what: 'file' };
 }
 
 function folder(name: string, entries: Entry[]): Parcel {
   const visible = entries.filter((e) => !e.path.split('/').some((part) => part.startsWith('.')));
-  if (visible.length === 0) throw new Error(`The folder ${name} is empty.`);
+  if (visible.length === 0) throw new Error(msg.shell.folderEmpty(name));
   visible.sort((a, b) => (a.path < b.path ? -1 : 1));
   return { name: name + '.tar', blob: tar(rooted(name, visible)), what: 'folder' };
 }

@@ -1,4 +1,5 @@
 import type { TensorInfo } from './api';
+import { msg } from './language.svelte';
 
 /** An input or output of an ensemble, as its configuration declares it. */
 export type Border = { name: string; data_type: string; dims: number[]; [more: string]: unknown };
@@ -66,11 +67,11 @@ function border(c: Config, name: string, t: TensorInfo): Border {
 
 /** Why a tensor does not fit another signature; empty when it fits. */
 export function mismatch(from: TensorInfo, to: TensorInfo): string {
-  if (from.datatype !== to.datatype) return `“${to.name}” wants ${to.datatype}, and “${from.name}” is ${from.datatype}`;
+  if (from.datatype !== to.datatype) return msg.tensors.wantsTypeIs(to.name, to.datatype, from.name, from.datatype);
   if (from.shape === null || to.shape === null) return '';
-  if (from.shape.length !== to.shape.length) return `“${to.name}” wants ${to.shape.length} dimensions, and “${from.name}” has ${from.shape.length}`;
+  if (from.shape.length !== to.shape.length) return msg.tensors.wantsDimensionsHas(to.name, to.shape.length, from.name, from.shape.length);
   const at = to.shape.findIndex((d, i) => d >= 0 && from.shape![i]! >= 0 && d !== from.shape![i]);
-  return at < 0 ? '' : `“${to.name}” wants ${to.shape[at]} in dimension ${at + 1}, and “${from.name}” has ${from.shape[at]}`;
+  return at < 0 ? '' : msg.tensors.wantsInDimensionHas(to.name, to.shape[at]!, at + 1, from.name, from.shape[at]!);
 }
 
 /** The port that produces each tensor of the ensemble. */
@@ -102,8 +103,8 @@ export type Signatures = (step: number) => Ports | undefined;
 
 /** Why two ends cannot be connected; empty when they can. */
 export function refusal(c: Config, from: End, to: End, signatures: Signatures): string {
-  if (from.step === -1 && to.step === -1) return 'An input that goes straight to an output needs a step between';
-  if (from.step >= 0 && to.step >= 0 && needs(c, from.step, to.step)) return 'That would lead in a circle: a step cannot wait for what comes after it';
+  if (from.step === -1 && to.step === -1) return msg.tensors.inputGoesStraightOutput;
+  if (from.step >= 0 && to.step >= 0 && needs(c, from.step, to.step)) return msg.tensors.wouldLeadInCircle;
   const source = from.step === -1 ? (from.port === fresh ? null : borderInfo(c, c.input, from.port)) : signatures(from.step)?.outputs.find((t) => t.name === from.port);
   const target = to.step === -1 ? (to.port === fresh ? null : borderInfo(c, c.output, to.port)) : signatures(to.step)?.inputs.find((t) => t.name === to.port);
   if (!source || !target) return '';
@@ -181,7 +182,7 @@ export function disconnect(c: Config, to: End): Config {
 
 /** Appends a step of a model without connections. */
 export function addStep(c: Config, model: string): Config {
-  if (steps(c).length >= maxSteps) throw new Error(`An ensemble has at most ${maxSteps} steps here.`);
+  if (steps(c).length >= maxSteps) throw new Error(msg.tensors.ensembleHasAtMost(maxSteps));
   return withSteps(c, [...steps(c), { model_name: model, model_version: -1, input_map: {}, output_map: {} }]);
 }
 

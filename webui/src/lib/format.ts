@@ -1,14 +1,30 @@
-const whole = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
-const short = new Intl.NumberFormat(undefined, { notation: 'compact', maximumFractionDigits: 1 });
-const relative = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' });
-const moment = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
-const day = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric' });
-const clock = new Intl.DateTimeFormat(undefined, { hourCycle: 'h23', hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 });
+import { language, msg } from './language.svelte';
+import { count } from './plural';
+
+const tools = (locale: string) => ({
+  locale,
+  whole: new Intl.NumberFormat(locale, { maximumFractionDigits: 0 }),
+  relative: new Intl.RelativeTimeFormat(locale, { numeric: 'auto' }),
+  moment: new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' }),
+  day: new Intl.DateTimeFormat(locale, { month: 'short', day: 'numeric' }),
+  clock: new Intl.DateTimeFormat(locale, { hourCycle: 'h23', hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 }),
+});
+let made: ReturnType<typeof tools> | null = null;
+
+/** The formats of the page's language, which are dear to make. */
+function formats(): ReturnType<typeof tools> {
+  if (made?.locale !== language.locale) made = tools(language.locale);
+  return made;
+}
 
 /** Three significant digits at most, without noise behind the point. */
 function digits(value: number): string {
   const places = Math.abs(value) >= 99.95 ? 0 : Math.abs(value) >= 9.995 ? 1 : 2;
-  return new Intl.NumberFormat(undefined, { maximumFractionDigits: places }).format(value);
+  return new Intl.NumberFormat(language.locale, { maximumFractionDigits: places }).format(value);
+}
+
+export function whole(value: number): string {
+  return formats().whole.format(value);
 }
 
 export function bytes(n: number): string {
@@ -20,7 +36,7 @@ export function bytes(n: number): string {
     value /= 1024;
     unit++;
   }
-  return `${unit === 0 ? whole.format(value) : digits(value)} ${units[unit]}`;
+  return `${unit === 0 ? whole(value) : digits(value)} ${units[unit]}`;
 }
 
 /** A time in microseconds, in the unit that reads best. */
@@ -29,12 +45,10 @@ export function duration(us: number | null | undefined): string {
   if (us < 999.5) return `${digits(us)} µs`;
   if (us < 999.5e3) return `${digits(us / 1e3)} ms`;
   if (us < 5.995e7) return `${digits(us / 1e6)} s`;
-  return `${whole.format(us / 6e7)} min`;
+  return `${whole(us / 6e7)} min`;
 }
 
-export function count(n: number): string {
-  return n < 10_000 ? whole.format(n) : short.format(n);
-}
+export { count };
 
 /** Something a second. */
 export function rate(n: number): string {
@@ -42,17 +56,18 @@ export function rate(n: number): string {
   return n < 10 ? digits(Math.max(n, 0.01)) : count(n);
 }
 
-export function percent(part: number): string {
-  return `${Math.round(part * 100)} %`;
+export function percent(part: number, places = 0): string {
+  return new Intl.NumberFormat(language.locale, { style: 'percent', maximumFractionDigits: places }).format(part);
 }
 
 export function at(time: string): string {
-  return moment.format(new Date(time));
+  return formats().moment.format(new Date(time));
 }
 
 /** A time of day to the millisecond, with its day where that is not the present one. */
 export function precise(time: string, now = new Date()): string {
   const t = new Date(time);
+  const { clock, day } = formats();
   return t.toDateString() === now.toDateString() ? clock.format(t) : `${day.format(t)}, ${clock.format(t)}`;
 }
 
@@ -68,28 +83,25 @@ const steps: [Intl.RelativeTimeFormatUnit, number][] = [['year', 31536000], ['mo
 export function ago(time: string, now = Date.now()): string {
   const seconds = (new Date(time).getTime() - now) / 1000;
   for (const [unit, size] of steps) {
-    if (Math.abs(seconds) >= size) return relative.format(Math.trunc(seconds / size), unit);
+    if (Math.abs(seconds) >= size) return formats().relative.format(Math.trunc(seconds / size), unit);
   }
-  return Math.abs(seconds) < 10 ? 'just now' : relative.format(Math.trunc(seconds), 'second');
+  return Math.abs(seconds) < 10 ? msg.shell.justNow : formats().relative.format(Math.trunc(seconds), 'second');
 }
 
 /** How long, in words of the largest unit: 2 days, 5 hours. */
 export function span(seconds: number): string {
-  const units: [string, number][] = [['day', 86400], ['hour', 3600], ['minute', 60]];
-  for (const [unit, size] of units) {
-    if (seconds >= size) {
-      const n = Math.floor(seconds / size);
-      return `${whole.format(n)} ${unit}${n === 1 ? '' : 's'}`;
-    }
+  for (const [name, size] of steps.slice(3)) {
+    if (seconds >= size) return unit(Math.floor(seconds / size), name, 'long');
   }
-  const left = Math.max(0, Math.floor(seconds));
-  return `${left} second${left === 1 ? '' : 's'}`;
+  return unit(Math.max(0, Math.floor(seconds)), 'second', 'long');
 }
+
+/** A number with its unit, as the language writes it. */
+export function unit(value: number, name: string, unitDisplay: 'short' | 'long' = 'short'): string {
+  return new Intl.NumberFormat(language.locale, { style: 'unit', unit: name, unitDisplay, maximumFractionDigits: 0 }).format(value);
+}
+
 
 export function shape(dims: readonly number[] | null): string {
-  return dims === null ? 'any shape' : `[${dims.map((d) => (d < 0 ? '?' : d)).join(', ')}]`;
-}
-
-export function plural(n: number, one: string, many = one + 's'): string {
-  return `${count(n)} ${n === 1 ? one : many}`;
+  return dims === null ? msg.shell.anyShape : `[${dims.map((d) => (d < 0 ? '?' : d)).join(', ')}]`;
 }

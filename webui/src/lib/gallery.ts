@@ -1,6 +1,7 @@
 import { call, get, send, type Model, type Schemas } from './api';
 import { liveVersion } from './box.svelte';
 import { base64 } from './tensor';
+import { msg } from './language.svelte';
 
 /** A parameter of a step, as the step describes it. */
 export type Parameter = { name: string; default: string; description: string };
@@ -52,9 +53,9 @@ function deploy(name: string, wasm: Uint8Array, values: Record<string, string>, 
 export async function install(step: Schemas['ProposalStep']): Promise<void> {
   const { gallery } = await import('virtual:gallery');
   const found = gallery[step.gallery];
-  if (!found) throw new Error(`This build of the page has no step ${step.gallery}.`);
+  if (!found) throw new Error(msg.tensors.stepNotInBuild(step.gallery));
   const response = await fetch(found.url);
-  if (!response.ok) throw new Error(`The module of the step ${step.gallery} could not be read: ${response.status}.`);
+  if (!response.ok) throw new Error(msg.tensors.stepModuleNotRead(step.gallery, response.status));
   const shown = (await get<Schemas['GalleryStep'][]>('/steps/gallery')).find((g) => g.name === step.gallery && g.language === 'assemblyscript');
   await deploy(step.name, new Uint8Array(await response.arrayBuffer()), step.parameters ?? {}, shown?.source ?? {});
 }

@@ -1,4 +1,5 @@
 import type { Schemas } from './api';
+import { msg } from './language.svelte';
 
 type Graph = Schemas['Graph'];
 type Node = Schemas['GraphNode'];
@@ -25,12 +26,12 @@ export function draw(graph: Graph, opened: ReadonlySet<string>): Drawing {
     if (entry) entry.nodes.push(i);
     else shown.set(id, { id, title: group || n.op, about: group ? '' : (n.name.split('/').at(-1) ?? ''), nodes: [i], group });
   });
-  for (const s of shown.values()) if (s.group) s.about = `${s.nodes.length} operations`;
+  for (const s of shown.values()) if (s.group) s.about = msg.model.nOperations(s.nodes.length);
   const ends: Shown[] = [];
   const maker = new Map<string, string>();
-  graph.inputs.forEach((t) => { maker.set(t.name, 'i:' + t.name); ends.push({ id: 'i:' + t.name, title: t.name, about: 'input', nodes: [], group: '' }); });
+  graph.inputs.forEach((t) => { maker.set(t.name, 'i:' + t.name); ends.push({ id: 'i:' + t.name, title: t.name, about: msg.model.inputEnd, nodes: [], group: '' }); });
   graph.nodes.forEach((n, i) => n.outputs.forEach((t) => { if (t) maker.set(t, home[i]!); }));
-  graph.outputs.forEach((t) => ends.push({ id: 'o:' + t.name, title: t.name, about: 'output', nodes: [], group: '' }));
+  graph.outputs.forEach((t) => ends.push({ id: 'o:' + t.name, title: t.name, about: msg.model.outputEnd, nodes: [], group: '' }));
   return { shown: [...ends, ...shown.values()], edges: wires(graph, home, maker) };
 }
 
@@ -52,7 +53,7 @@ function grouped(nodes: readonly Node[], opened: ReadonlySet<string>): string[] 
     const size = Math.ceil(nodes.length / 60);
     return nodes.map((_, i) => {
       const run = Math.floor(i / size);
-      const name = `operations ${run * size + 1} to ${Math.min(nodes.length, (run + 1) * size)}`;
+      const name = msg.model.operationsTo(run * size + 1, Math.min(nodes.length, (run + 1) * size));
       return opened.has(name) ? '' : name;
     });
   }

@@ -1,15 +1,17 @@
+import { msg } from './language.svelte';
+
 /** The strength of a password from 0 (weak) to 4, with advice. */
 export function strength(password: string, least: number): { score: number; text: string } {
   const length = [...password].length;
-  if (length === 0) return { score: 0, text: `At least ${least} characters. A few words that only you put together are best.` };
-  if (length < least) return { score: 0, text: `${least - length} more ${least - length === 1 ? 'character' : 'characters'}.` };
+  if (length === 0) return { score: 0, text: msg.password.atLeastCharactersFew(least) };
+  if (length < least) return { score: 0, text: msg.password.moreCharacters(least - length) };
   const different = new Set(password.toLowerCase()).size;
-  if (different <= 4 || /^(.+?)\1+$/.test(password)) return { score: 1, text: 'Easy to guess: it repeats itself.' };
-  if (wellKnown(password, least)) return { score: 1, text: 'Easy to guess: lists of well-known passwords have it.' };
-  if (sequence(password)) return { score: 1, text: 'Easy to guess: it follows the alphabet, the digits or the keyboard.' };
+  if (different <= 4 || /^(.+?)\1+$/.test(password)) return { score: 1, text: msg.password.easyGuessRepeatsItself };
+  if (wellKnown(password, least)) return { score: 1, text: msg.password.easyGuessListsWell };
+  if (sequence(password)) return { score: 1, text: msg.password.easyGuessFollowsAlphabet };
   const kinds = [/[a-z]/, /[A-Z]/, /\d/, /[^A-Za-z0-9]/].filter((k) => k.test(password)).length;
   const score = Math.min(4, 1 + Math.floor((length - least) / 4) + (kinds > 2 ? 1 : 0) + (different > 9 ? 1 : 0));
-  return { score, text: ['', 'Fair. A longer one is better.', 'Good.', 'Strong.', 'Very strong.'][score]! };
+  return { score, text: ['', msg.password.fairLongerOneBetter, msg.password.good, msg.password.strong, msg.password.veryStrong][score]! };
 }
 
 /** What the passwords that most people choose are made of; the first is the example of every text about passwords. */

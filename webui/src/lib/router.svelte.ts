@@ -1,10 +1,11 @@
 import type { Component } from 'svelte';
+import type { Part } from './language.svelte';
 
 /** What a page's component gets: the named parts of its address. */
 export type PageProps = { params: Record<string, string> };
 /** A page whose address has no named parts takes no properties. */
 export type Page = Component<any>;
-export type Route = { pattern: string; load: () => Promise<{ default: Page }> };
+export type Route = { pattern: string; load: () => Promise<{ default: Page }>; words: Part };
 
 /** Where the reader is. `path` has no query. */
 class Location {

@@ -1,6 +1,7 @@
 import { call, Failure, failure, get, identify, type Schemas, type Session } from './api';
 import { Order } from './order';
 import { toasts } from './toast.svelte';
+import { msg } from './language.svelte';
 
 type Right = Schemas['Right'];
 
@@ -57,7 +58,7 @@ class Who {
       await call('DELETE', '/session', undefined, { silent: true });
     } catch (thrown) {
       const f = failure(thrown);
-      if (f.status !== 401) toasts.show(`You are still logged in. ${f.message}`, { tone: 'bad' });
+      if (f.status !== 401) toasts.show(msg.core.youAreStillLoggedIn(f.message), { tone: 'bad' });
     }
     await this.load();
   }

@@ -2,6 +2,7 @@ import { call, failure, get, send, type Failure, type Schemas, type System } fro
 import { box } from './box.svelte';
 import { Order } from './order';
 import { who } from './session.svelte';
+import { msg } from './language.svelte';
 
 export type SystemUpdate = Schemas['SystemUpdate'];
 
@@ -126,10 +127,10 @@ export const updates = new Updates();
 
 /** The text of a slot. */
 export function slotText(slot: SystemUpdate['slots'][number], now: SystemUpdate): string {
-  const parts = [slot.version ? `version ${slot.version}` : 'as flashed'];
-  if (slot.name === now.booted) parts.push('runs now');
-  else if (slot.name === now.next) parts.push('runs after a restart');
-  if (!slot.good) parts.push(slot.name === now.booted ? 'its check is not over yet' : 'not bootable');
+  const parts = [slot.version ? msg.settings.versionNamed(slot.version) : msg.settings.asFlashed];
+  if (slot.name === now.booted) parts.push(msg.settings.runsNow);
+  else if (slot.name === now.next) parts.push(msg.settings.runsAfterRestart);
+  if (!slot.good) parts.push(slot.name === now.booted ? msg.settings.itsCheckNotOverYet : msg.settings.notBootable);
   return parts.join(', ');
 }
 

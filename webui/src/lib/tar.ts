@@ -1,3 +1,5 @@
+import { msg } from './language.svelte';
+
 /** A file and its path in an archive. */
 export type Entry = { path: string; file: Blob };
 
@@ -26,7 +28,7 @@ function header(path: string, size: number): Uint8Array<ArrayBuffer> {
   const prefix = path.slice(0, cut);
   const last = path.slice(cut + 1);
   if (cut > 0 && encoder.encode(prefix).length <= 155 && encoder.encode(last).length <= 100) return ustar(last, prefix, size, '0');
-  throw new Error(`The path is too long for an archive: ${path}`);
+  throw new Error(msg.shell.pathTooLongForArchive(path));
 }
 
 function ustar(name: string, prefix: string, size: number, type: string): Uint8Array<ArrayBuffer> {

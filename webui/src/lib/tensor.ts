@@ -1,4 +1,5 @@
 import { Failure, send, type TensorInfo } from './api';
+import { msg } from './language.svelte';
 
 /** A dense, row-major tensor of numbers, or of byte strings for BYTES. */
 export type Tensor = { name: string; datatype: string; shape: number[]; data: Numbers | Uint8Array[] };
@@ -20,7 +21,7 @@ export function decode(datatype: string, bytes: Uint8Array): Numbers | Uint8Arra
   if (datatype === 'FP16') return Float32Array.from(new Uint16Array(own.buffer), half);
   if (datatype === 'BF16') return Float32Array.from(new Uint16Array(own.buffer), brain);
   const kind = kinds[datatype as keyof typeof kinds];
-  if (!kind) throw new Error(`There is no way to show ${datatype}.`);
+  if (!kind) throw new Error(msg.tensors.thereNoWayShow(datatype));
   return new kind(own.buffer) as Numbers;
 }
 
@@ -104,7 +105,7 @@ export function numbers(datatype: string, values: readonly (number | bigint)[]):
   if (datatype === 'INT64') return BigInt64Array.from(values, large);
   if (datatype === 'UINT64') return BigUint64Array.from(values, large);
   const kind = datatype === 'FP16' || datatype === 'BF16' ? Float32Array : kinds[datatype as keyof typeof kinds];
-  if (!kind) throw new Error(`There is no way to make ${datatype} of numbers.`);
+  if (!kind) throw new Error(msg.tensors.thereNoWayMakeNumbers(datatype));
   return (kind as Float32ArrayConstructor).from(values as number[], Number) as Numbers;
 }
 
@@ -122,9 +123,9 @@ const rounded: Record<string, (v: number) => number> = { FP16: (v) => half(toHal
 /** Why a type cannot hold a number exactly; empty when it can. */
 export function misfit(datatype: string, value: number | bigint): string {
   const range = bounds(datatype);
-  if (!range) return Number.isFinite(Number(value)) && !Number.isFinite((rounded[datatype] ?? Number)(Number(value))) ? `${value} is more than ${datatype} holds` : '';
-  if (typeof value === 'number' && !Number.isInteger(value)) return `${value} is not a whole number, as ${datatype} wants`;
-  return value < range[0] || value > range[1] ? `${value} does not fit into ${datatype}, which goes from ${range[0]} to ${range[1]}` : '';
+  if (!range) return Number.isFinite(Number(value)) && !Number.isFinite((rounded[datatype] ?? Number)(Number(value))) ? msg.tensors.moreThanHolds(value, datatype) : '';
+  if (typeof value === 'number' && !Number.isInteger(value)) return msg.tensors.notWholeNumberAsWants(value, datatype);
+  return value < range[0] || value > range[1] ? msg.tensors.doesNotFitInto(value, datatype, range[0], range[1]) : '';
 }
 
 /** An inference response. */
@@ -185,9 +186,9 @@ export async function infer(model: string, version: number, inputs: Tensor[], si
 /** Checks the shape of a tensor against a model; returns the reason when it does not fit. */
 export function unfit(want: TensorInfo, got: readonly number[]): string {
   if (want.shape === null) return '';
-  if (want.shape.length !== got.length) return `wants ${want.shape.length} dimensions, not ${got.length}`;
+  if (want.shape.length !== got.length) return msg.tensors.wantsDimensionsNot(want.shape.length, got.length);
   const at = want.shape.findIndex((d, i) => d >= 0 && d !== got[i]);
-  return at < 0 ? '' : `wants ${want.shape[at]} in dimension ${at + 1}, not ${got[at]}`;
+  return at < 0 ? '' : msg.tensors.wantsInDimensionNot(want.shape[at]!, at + 1, got[at]!);
 }
 
 /** Text of a BYTES element, null when it is not text. */

@@ -1,3 +1,5 @@
+import { msg } from './language.svelte';
+
 export type Toast = { id: number; text: string; tone: 'good' | 'bad' | 'plain'; action?: { text: string; run: () => void }; seconds: number };
 
 /** Short messages at the edge of the page. Errors stay longest: what must stay is shown where it happened. */
@@ -29,7 +31,7 @@ class Toasts {
   soon(text: string, run: () => Promise<void>, undone: () => void = () => {}, seconds = 6): void {
     const id = this.show(text, {
       seconds,
-      action: { text: 'Undo', run: () => { this.pending.delete(id); this.close(id); undone(); } },
+      action: { text: msg.core.undo, run: () => { this.pending.delete(id); this.close(id); undone(); } },
     });
     const now = async () => {
       if (this.pending.delete(id)) await run().catch((e: unknown) => { undone(); this.show(e instanceof Error ? e.message : String(e), { tone: 'bad' }); });

@@ -3,6 +3,7 @@ import { call, csrfHeaders, failure, Failure, get, type Job } from './api';
 import type { Parcel } from './drop';
 import { live } from './live.svelte';
 import { toasts } from './toast.svelte';
+import { msg } from './language.svelte';
 
 export type Transfer = {
   key: string;
@@ -113,7 +114,7 @@ class Uploads {
     if (!before) return;
     void this.running.get(key)?.abort();
     this.change(key, { state: 'paused', speed: 0, gone: true });
-    toasts.soon(`${before.name} is not uploaded.`, () => this.remove(key), () => { this.change(key, { gone: false }); this.resume(key); });
+    toasts.soon(msg.shell.isNotUploaded(before.name), () => this.remove(key), () => { this.change(key, { gone: false }); this.resume(key); });
     this.fill();
   }
 
@@ -139,7 +140,7 @@ class Uploads {
     }
     this.hidden = [...this.hidden, job.id];
     const back = () => { this.hidden = this.hidden.filter((id) => id !== job.id); };
-    toasts.soon(`${job.filename} was discarded.`, gone, back);
+    toasts.soon(msg.shell.wasDiscarded(job.filename), gone, back);
   }
 
   async activate(job: Job, options: object): Promise<void> {
@@ -252,7 +253,7 @@ function reason(error: Error, text: string): Failure {
   } catch {
     // the response has no message
   }
-  return error.message.includes('tus:') ? new Failure('The connection to the box was lost, and it has not come back. Nothing that was sent is lost: go on when the box can be reached.', 0, {}, error.message) : failure(error);
+  return error.message.includes('tus:') ? new Failure(msg.shell.connectionBoxWasLost, 0, {}, error.message) : failure(error);
 }
 
 export const uploads = new Uploads();

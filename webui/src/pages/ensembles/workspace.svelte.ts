@@ -3,6 +3,7 @@ import { addStep, complete, info, moveStep, removeStep, steps, type Config, type
 import { liveVersion } from '../../lib/box.svelte';
 import { Order } from '../../lib/order';
 import { toasts } from '../../lib/toast.svelte';
+import { msg } from '../../lib/language.svelte';
 
 type Draft = Schemas['Draft'];
 const quiet = 600;
@@ -200,7 +201,7 @@ export class Workspace {
 
   async publish(promote: boolean, notes: string): Promise<Schemas['Version']> {
     await this.save();
-    if (this.saving === 'failed') throw this.trouble ?? new Failure('The draft could not be saved, so it was not published.', 0);
+    if (this.saving === 'failed') throw this.trouble ?? new Failure(msg.ensembles.draftCouldNotSaved, 0);
     return call<Schemas['Version']>('POST', `/drafts/${this.id}/publish`, { promote, ...(notes ? { notes } : {}) });
   }
 }
