@@ -222,24 +222,42 @@ func TestAWholeFrameFits(t *testing.T) {
 	}
 }
 
-func TestLookingIsBoundedAndBecomesRareWhereItFindsNothing(t *testing.T) {
+func TestLookingIsBounded(t *testing.T) {
 	writer, _ := sides(t)
 	p := spinWait{}
-	const waits = 640
-	for range waits {
+	for range 640 {
 		if p.look(writer.word, writer.word.Load(), 200*time.Microsecond) {
 			t.Fatal("a word changed that nobody changes")
 		}
 	}
-	if p.pause != maxPause {
-		t.Errorf("%d waits without a look after each, want %d", p.pause, maxPause)
+}
+
+func TestSpinsBecomeRareWhereTheyFindNothing(t *testing.T) {
+	writer, _ := sides(t)
+	p := spinWait{}
+	wait := func(yield time.Duration) (yields int) {
+		s := p.begin(200 * time.Microsecond)
+		for yields = 1; !s.ends(yield); yields++ {
+		}
+		p.unanswered(s)
+		return yields
 	}
-	var group sync.WaitGroup
-	group.Go(func() { writer.post(nil) })
-	for seen := uint32(0); !p.look(writer.word, seen, time.Millisecond); {
+	for range maxSlowYields {
+		if n := wait(2 * slowYield); n != maxSlowYields || p.pause != 0 {
+			t.Errorf("on a busy core: %d yields, a pause of %d, want %d and none", n, p.pause, maxSlowYields)
+		}
 	}
-	group.Wait()
+	spins, yield := 0, slowYield/2
+	for range 640 {
+		if wait(yield) > 1 {
+			spins++
+		}
+	}
+	if p.pause != maxPause || spins < 10 || spins > 20 {
+		t.Errorf("%d spins in 640 waits, %d waits without one after each, want 10 to 20, and %d", spins, p.pause, maxPause)
+	}
 	p.skip = 0
+	writer.post(nil)
 	if !p.look(writer.word, 0, time.Millisecond) || p.pause != 0 {
 		t.Errorf("a look that found something leaves a pause of %d", p.pause)
 	}

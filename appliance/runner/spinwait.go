@@ -28,36 +28,57 @@ func newSpinWait() spinWait { return spinWait{alone: runtime.NumCPU() < 2} }
 
 // look returns true as soon as the word differs from seen, or false.
 func (p *spinWait) look(word *atomic.Uint32, seen uint32, longest time.Duration) bool {
-	budget := longest
-	if p.skip > 0 || p.alone {
-		budget = 0
-	}
-	start, slow := time.Now(), 0
-	for {
+	s := p.begin(longest)
+	for start := time.Now(); ; {
 		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 		now := time.Now()
 		took := now.Sub(start)
 		start = now
-		switch {
-		case word.Load() != seen:
-			if budget > 0 {
-				p.pause = 0
-			}
+		if word.Load() != seen {
+			p.answered(s)
 			return true
-		case took > slowYield:
-			if slow++; slow == maxSlowYields {
-				return false
-			}
-		case took >= budget:
-			p.missed()
+		}
+		if s.ends(took) {
+			p.unanswered(s)
 			return false
-		default:
-			budget -= took
 		}
 	}
 }
 
-func (p *spinWait) missed() {
+// spin is one look at a word.
+type spin struct {
+	budget time.Duration // what is left of it
+	slow   int           // yields that took longer than slowYield
+}
+
+func (p *spinWait) begin(longest time.Duration) spin {
+	if p.skip > 0 || p.alone {
+		longest = 0
+	}
+	return spin{budget: longest}
+}
+
+// ends returns whether a yield that took so long is the last of the spin.
+func (s *spin) ends(took time.Duration) bool {
+	if took > slowYield {
+		s.slow++
+		return s.slow == maxSlowYields
+	}
+	s.budget -= took
+	return s.budget <= 0
+}
+
+func (p *spinWait) answered(s spin) {
+	if s.budget > 0 {
+		p.pause = 0
+	}
+}
+
+// unanswered makes spins rarer after one that was spent. One that ended because the core was busy says nothing.
+func (p *spinWait) unanswered(s spin) {
+	if s.slow == maxSlowYields {
+		return
+	}
 	if p.skip > 0 {
 		p.skip--
 		return

@@ -52,8 +52,14 @@ func TestCommandsOfTheGuides(t *testing.T) {
 		})
 	}
 	for _, name := range guides(t) {
-		if commands := commandsOf(t, name); (len(commands) > 0) != run[name] {
+		commands := commandsOf(t, name)
+		if (len(commands) > 0) != run[name] {
 			t.Errorf("%s has %d commands to run; is it in the table: %v", name, len(commands), run[name])
+		}
+		for _, c := range commands {
+			if strings.Contains(c.text, "| head") {
+				t.Errorf("%s: head ends before it has read all, and fails the command before it: %s", name, c.text)
+			}
 		}
 	}
 }
