@@ -49,9 +49,10 @@ type Registry struct {
 
 // object is a registered region and its open file.
 type object struct {
-	region edgewise.Region
-	file   *os.File
-	users  int // requests in flight, and one while it is registered
+	region       edgewise.Region
+	file         *os.File
+	users        int  // requests in flight, and one until it is unregistered
+	unregistered bool // it goes with the last of its users
 }
 
 // New makes a registry. A registry that is not enabled refuses all regions.
@@ -152,31 +153,28 @@ func (r *Registry) add(o *object) error {
 	}
 }
 
-// Unregister removes a region, or all for the empty name; requests in flight keep a region until they end. An unknown
-// name is no error, as in Triton. Errors: Unsupported (the registry is not enabled).
+// Unregister removes a region, or all for the empty name. One that requests use goes with the last of them, and can be
+// used, listed and not registered again until then, as in Triton. An unknown name is no error. Errors: Unsupported (the
+// registry is not enabled).
 func (r *Registry) Unregister(name string) error {
 	if !r.enabled {
 		return edgewise.Errorf(op, edgewise.Unsupported, disabled)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if name == "" {
-		for _, o := range r.regions {
-			o.leave()
+	for _, o := range r.regions {
+		if (name == "" || name == o.region.Name) && !o.unregistered {
+			o.unregistered = true
+			r.leave(o)
 		}
-		clear(r.regions)
-		return nil
-	}
-	if o := r.regions[name]; o != nil {
-		o.leave()
-		delete(r.regions, name)
 	}
 	return nil
 }
 
-// leave ends one use. The registry's lock is held.
-func (o *object) leave() {
+// leave ends one use of a region. The registry's lock is held.
+func (r *Registry) leave(o *object) {
 	if o.users--; o.users == 0 {
+		delete(r.regions, o.region.Name)
 		_ = o.file.Close()
 	}
 }
@@ -203,7 +201,7 @@ func unknown(name string) error {
 	return edgewise.Errorf(op, edgewise.NotFound, "Unable to find system shared memory region: '%s'", name)
 }
 
-// Close unregisters every region.
+// Close unregisters every region; those in use go with their requests.
 func (r *Registry) Close() error {
 	if !r.enabled {
 		return nil
@@ -219,7 +217,7 @@ type window struct {
 	size     int64 // bytes
 }
 
-// Open returns size bytes of a region from offset. The region stays open until the window is closed, also when it is
+// Open returns size bytes of a region from offset. The region stays until the window is closed, also when it is
 // unregistered meanwhile. Errors: NotFound, Invalid (outside the region).
 func (r *Registry) Open(name string, offset, size int64) (edgewise.Window, error) {
 	r.mu.Lock()
@@ -281,5 +279,5 @@ func (w *window) Write(p []byte) error {
 func (w *window) Close() {
 	w.registry.mu.Lock()
 	defer w.registry.mu.Unlock()
-	w.object.leave()
+	w.registry.leave(w.object)
 }

@@ -159,22 +159,35 @@ func TestBadWindowsAreRefused(t *testing.T) {
 	}
 }
 
-func TestARegionInUseOutlivesItsName(t *testing.T) {
-	r, object := shared(t)
-	object("k", []byte("still here"))
-	must(t, r.Register(part("r", "k", 0, 10)))
-	w, err := r.Open("r", 0, 10)
-	must(t, err)
-	must(t, r.Unregister("r"))
-	must(t, r.Unregister("r")) // an unknown name is no error
-	_, err = r.Status("r")
-	wantError(t, "status", err, edgewise.NotFound, "Unable to find system shared memory region: 'r'")
-	got := make([]byte, 10)
-	must(t, w.Read(got))
-	if string(got) != "still here" {
-		t.Errorf("read %q", got)
+func TestARegionInUseStaysUntilItsRequestsEnd(t *testing.T) {
+	for _, name := range []string{"r", ""} {
+		t.Run("unregister "+name, func(t *testing.T) {
+			r, object := shared(t)
+			object("k", []byte("still here"))
+			must(t, r.Register(part("r", "k", 0, 10)))
+			first, err := r.Open("r", 0, 10)
+			must(t, err)
+			must(t, r.Unregister(name))
+			must(t, r.Unregister(name)) // once is enough: the region is not taken from its requests
+			second, err := r.Open("r", 0, 10)
+			must(t, err)
+			first.Close()
+			if list, err := r.Status(""); err != nil || len(list) != 1 {
+				t.Errorf("%d regions, error %v, while a request uses one", len(list), err)
+			}
+			wantError(t, "register", r.Register(part("r", "k", 0, 10)), edgewise.Exists, "'r' already in manager")
+			got := make([]byte, 10)
+			must(t, second.Read(got))
+			if string(got) != "still here" {
+				t.Errorf("read %q", got)
+			}
+			second.Close() // the clean-up finds nothing open
+			_, err = r.Status("r")
+			wantError(t, "status", err, edgewise.NotFound, "Unable to find system shared memory region: 'r'")
+			must(t, r.Unregister("r")) // an unknown name is no error
+			must(t, r.Register(part("r", "k", 0, 10)))
+		})
 	}
-	w.Close() // the clean-up finds nothing open
 }
 
 func TestAnObjectThatShrinksIsAnErrorAndNoCrash(t *testing.T) {
