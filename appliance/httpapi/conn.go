@@ -107,6 +107,7 @@ type conn struct {
 	answer   atomic.Pointer[blocks.Block] // memory of the last answer, held for the writer
 	broken   error                        // what the last Read failed with; the libraries above lose it
 	answered bool                         // whether something was written since the last Read
+	others   bool                         // whether other requests were in progress when the last one ended
 	waiting  waiting
 	held     held
 	request  Request // in progress
@@ -133,7 +134,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	if c.answered {
 		c.answered = false
 		c.letGo()
-		runtime.Gosched() // its next request is rarely there yet: others first, who may have theirs
+		if c.others {
+			runtime.Gosched() // its next request is rarely there yet: others first, who may have theirs
+		}
 	}
 	n, err := c.Conn.Read(p)
 	c.broken = err

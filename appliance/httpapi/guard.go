@@ -40,13 +40,13 @@ func (s *Server) headerReceived(header *fasthttp.RequestHeader) fasthttp.Request
 
 // serve answers one request.
 func (s *Server) serve(ctx *fasthttp.RequestCtx) {
+	client := connOf(ctx)
 	s.enter()
-	defer s.leave()
+	defer s.leave(client)
 	defer s.recovered(ctx)
 	if s.deps.Log.Enabled(ctx, slog.LevelDebug) {
 		s.deps.Log.Debug("request", "method", string(ctx.Method()), "path", string(ctx.Path()))
 	}
-	client := connOf(ctx)
 	r := &client.request
 	*r = Request{
 		match: s.router.find(&ctx.Request.Header), origin: foreignOrigin(&ctx.Request.Header), conn: client, server: s,

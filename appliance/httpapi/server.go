@@ -194,10 +194,12 @@ func (s *Server) enter() (closing bool) {
 	return s.closing
 }
 
-func (s *Server) leave() {
+// leave notes that a request has ended, and tells its connection whether others are in progress.
+func (s *Server) leave(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.serving--
+	c.others = s.serving > 0
 	if s.serving == 0 && s.idle != nil {
 		close(s.idle)
 		s.idle = nil
