@@ -231,6 +231,9 @@ export class Visitor {
   }
 }
 
+/** What a browser says when the box is away: which of its errors depends on the moment. */
+export const away = /net::ERR_/;
+
 /** Drags files of the disk over an element and drops them there, as the browser's own input. */
 export async function drop(page, locator, files) {
   await locator.scrollIntoViewIfNeeded();

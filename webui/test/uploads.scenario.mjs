@@ -28,7 +28,7 @@ export default () => scenario({}, async (box, outer) => {
   const admin = await box.claim();
   const cable = await Cable.to(box);
   const visitor = await Visitor.start(box, { browser: outer.browser, url: cable.url });
-  visitor.allow(/ERR_CONNECTION|ERR_EMPTY|ERR_INCOMPLETE|ERR_INTERNET|ERR_NETWORK|Failed to load resource|status of (409|423)/);
+  visitor.allow(/Failed to load resource|status of (409|423)/);
   const { page } = visitor;
   await visitor.login();
   await visitor.open('/models', 'Models');
