@@ -240,12 +240,12 @@ func (b *box) System() admin.System {
 	return s
 }
 
-// Configuration lists the keys that the box was started with.
+// Configuration lists the keys that the box was started with, without secrets.
 func (b *box) Configuration() []admin.ConfigurationKey {
 	var list []admin.ConfigurationKey
 	for _, k := range b.app.config.Keys() {
 		list = append(list, admin.ConfigurationKey{
-			Name: k.Name, Value: k.Value, Default: k.Default, Unit: k.Unit, Doc: k.Doc,
+			Name: k.Name, Value: k.Shown(), Default: k.Default, Unit: k.Unit, Doc: k.Doc,
 		})
 	}
 	return list

@@ -12,7 +12,8 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/config"
 )
 
-// TestASupportBundleHoldsNoSecrets plants secrets wherever the appliance takes some, and in its log.
+// TestASupportBundleHoldsNoSecrets plants secrets wherever the appliance takes some, and in its log. The configuration
+// that administrators see has none either.
 func TestASupportBundleHoldsNoSecrets(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "webhook")
 	if err := os.WriteFile(file, []byte("http://127.0.0.1:1/planted-webhook"), 0o600); err != nil {
@@ -56,6 +57,10 @@ func TestASupportBundleHoldsNoSecrets(t *testing.T) {
 		if !strings.Contains(all.String(), want) {
 			t.Errorf("the bundle lacks %s", want)
 		}
+	}
+	status, text = anna.ask("GET", "/api/v1/configuration", nil, nil)
+	if status != 200 || strings.Contains(text, "planted") || !strings.Contains(text, "http://user:(secret)@127.0.0.1:1/v1/traces") {
+		t.Errorf("the configuration holds a secret, or a key is missing: %d", status)
 	}
 	if status, _ := h.login(anna, "operator").ask("GET", "/api/v1/support-bundle", nil, nil); status != 403 {
 		t.Errorf("an operator gets %d", status)

@@ -62,7 +62,7 @@ type HTTP struct {
 	ForwardHeaders string `json:"forward_headers" limit:"expression"`
 	// Parts of the inference protocol that only requests with the given header and value may use. The APIs of one
 	// group are separated by ';'.
-	RestrictedAPI []string `json:"restricted_api" unit:"list of APIs:header=value" limit:"restrictions"`
+	RestrictedAPI []string `json:"restricted_api" unit:"list of APIs:header=value" limit:"restrictions" secret:"true"`
 	// Maximum size of the JSON part of a request, of a body that is one raw tensor, and of a body after decompression.
 	// JSON numbers take several times the memory of the tensor they describe.
 	MaxJSONBytes Size `json:"max_json_bytes" default:"64MiB" limit:"1KiB to 2GiB"`
@@ -141,7 +141,7 @@ type GRPC struct {
 	// As http.forward_headers, for the metadata of gRPC calls.
 	ForwardHeaders string `json:"forward_headers" limit:"expression"`
 	// As http.restricted_api; the metadata's key is triton-grpc-protocol- and the key given here.
-	RestrictedAPI []string `json:"restricted_api" unit:"list of APIs:key=value" limit:"restrictions"`
+	RestrictedAPI []string `json:"restricted_api" unit:"list of APIs:key=value" limit:"restrictions" secret:"true"`
 	// Compression level of inference responses for clients that accept gzip.
 	ResponseCompression string `json:"response_compression" default:"none" limit:"one of none, low, medium, high"`
 }

@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
@@ -20,6 +21,21 @@ type Key struct {
 	Unit    string // what its value is
 	Want    string // its limits; "": none
 	Doc     string // what it is for
+	Secret  bool   // its value lets in whoever knows it
+}
+
+// hidden stands in the place of a secret.
+const hidden = "(secret)"
+
+// urlPassword matches the user of a URL, as its group, with the password behind it.
+var urlPassword = regexp.MustCompile(`(://[^/\s:@"]*:)[^/\s@"]+@`)
+
+// Shown returns the value without secrets: without that of a secret key, and without the password of a URL.
+func (k *Key) Shown() string {
+	if k.Secret && k.Value != k.Default {
+		return hidden
+	}
+	return urlPassword.ReplaceAllString(k.Value, "${1}"+hidden+"@")
 }
 
 // Keys returns every key of c, in the order of the configuration file.
@@ -30,7 +46,7 @@ func (c Config) Keys() []Key {
 	for i, k := range all {
 		keys[i] = Key{
 			Name: k.name, Value: text(k.field), Default: text(defaults[i].field),
-			Unit: k.limit.unit, Want: k.limit.want, Doc: comments[k.declared],
+			Unit: k.limit.unit, Want: k.limit.want, Doc: comments[k.declared], Secret: k.secret,
 		}
 	}
 	return keys
@@ -63,6 +79,7 @@ type key struct {
 	declared string // type and field: "HTTP.Address"
 	preset   string // its default, as set reads it
 	limit    limit
+	secret   bool
 	field    any // pointer to the value: a string, bool, int, Size, time.Duration or []string
 }
 
@@ -80,7 +97,7 @@ func keysOf(section reflect.Value, prefix string) []key {
 		}
 		k := key{
 			name: name, declared: section.Type().Name() + "." + declared.Name, field: section.Field(i).Addr().Interface(),
-			preset: declared.Tag.Get("default"),
+			preset: declared.Tag.Get("default"), secret: declared.Tag.Get("secret") == "true",
 		}
 		k.limit = limitOf(k.field, declared.Tag.Get("limit"))
 		if unit := declared.Tag.Get("unit"); unit != "" {

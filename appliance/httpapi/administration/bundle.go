@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"regexp"
 	"runtime/pprof"
-	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -81,13 +80,10 @@ func encoded[T any](look func() T) func() ([]byte, error) {
 	return func() ([]byte, error) { return json.MarshalIndent(look(), "", "  ") }
 }
 
-// bundleConfiguration lists the keys that differ from their defaults. Header values that restrict APIs are secrets.
+// bundleConfiguration lists the keys that differ from their defaults.
 func (h *handlers) bundleConfiguration() ([]byte, error) {
 	var b bytes.Buffer
 	for _, k := range h.Box.Configuration() {
-		if strings.HasSuffix(k.Name, "restricted_api") && k.Value != k.Default {
-			k.Value = hidden
-		}
 		if k.Value != k.Default {
 			fmt.Fprintf(&b, "%s: %s\n", k.Name, k.Value)
 		}
