@@ -35,6 +35,7 @@ func (c *codec) separate(data mem.BufferSlice, r *received) bool {
 	if b == nil {
 		return false
 	}
+	r.block = b
 	from := data.Reader()
 	defer func() { _ = from.Close() }()
 	beginning := b.Bytes[:header:header]
@@ -45,10 +46,10 @@ func (c *codec) separate(data mem.BufferSlice, r *received) bool {
 	}
 	borrowed := r.borrow(beginning, b, int64(room))
 	if borrowed.Bytes == nil {
-		b.Free()
+		r.release()
 		return false
 	}
-	r.block, r.bytes, r.borrowed = b, beginning, borrowed
+	r.bytes, r.borrowed = beginning, borrowed
 	start, end := 0, header
 	for _, t := range tensors {
 		start = aligned(start)

@@ -24,10 +24,11 @@ type codec struct {
 	encoding.CodecV2 // for all others
 	memory           *blocks.Memory
 	limit            int64 // of a message after decompression
+	panicked         func(method string, value any) error
 }
 
-func newCodec(m *blocks.Memory, limit int64) *codec {
-	return &codec{CodecV2: encoding.GetCodecV2("proto"), memory: m, limit: limit}
+func newCodec(m *blocks.Memory, limit int64, panicked func(method string, value any) error) *codec {
+	return &codec{CodecV2: encoding.GetCodecV2("proto"), memory: m, limit: limit, panicked: panicked}
 }
 
 // received is the message of a ModelInferRequest or a RepositoryModelLoadRequest. Its bytes are read until release.
@@ -37,7 +38,7 @@ type received struct {
 	bytes    []byte            // the message, or what stands before its tensors
 	tensors  [][]byte          // its raw_input_contents, where they are apart
 	borrowed frontend.Borrowed // memory of the model, where they are
-	err      error             // why it has no bytes: blocks.ErrFull, or an error of its compression
+	err      error             // why it has no bytes: blocks.ErrFull, an error of its compression, or a panic
 	at       time.Time
 }
 
@@ -55,12 +56,22 @@ type reply struct {
 	resp   *edgewise.Response
 }
 
-// Unmarshal reads a message. data is borrowed for the call.
-func (c *codec) Unmarshal(data mem.BufferSlice, v any) error {
+// Unmarshal reads a message. data is borrowed for the call. A panic is an error of the message: the library reads some
+// messages outside of the interceptors, which recover those of handlers.
+func (c *codec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 	r, ok := v.(*received)
 	if ok {
 		r.release() // the library fails a call with a second message after this
 	}
+	defer func() {
+		switch value := recover(); {
+		case value != nil && ok:
+			r.release()
+			r.err = c.panicked("Unmarshal", value)
+		case value != nil:
+			err = c.panicked("Unmarshal", value)
+		}
+	}()
 	encoded, compressed := compressionOf(data)
 	switch {
 	case ok && compressed:

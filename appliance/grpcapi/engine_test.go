@@ -49,7 +49,13 @@ func (e *fakeEngine) Answer(ctx context.Context, req *edgewise.Request, x edgewi
 // Refuse notes what is refused.
 func (e *fakeEngine) Refuse(_ context.Context, id edgewise.ModelID, _ time.Duration, err error) {
 	e.count(id, err)
+	if id.Name == panicsWhenRefused {
+		panic("a secret")
+	}
 }
+
+// panicsWhenRefused is a model whose refused requests make the engine panic.
+const panicsWhenRefused = "panics"
 
 func (e *fakeEngine) count(id edgewise.ModelID, err error) {
 	e.mu.Lock()

@@ -109,7 +109,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 
 func (s *Server) options() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.ForceServerCodecV2(newCodec(s.memory, s.cfg.MaxMessageBytes)),
+		grpc.ForceServerCodecV2(newCodec(s.memory, s.cfg.MaxMessageBytes, s.panicked)),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connectionWindow),
 		grpc.MaxRecvMsgSize(int(s.cfg.MaxMessageBytes)),

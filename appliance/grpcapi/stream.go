@@ -153,11 +153,7 @@ func (r *reader) read(ctx context.Context) {
 
 // start starts one request, whose response it puts into p. It owns in.
 func (r *reader) start(ctx context.Context, in *received, p *pending) {
-	req, err := r.parse(ctx, in)
-	ended := once(nil)
-	if err == nil {
-		ended, err = admissionOf(ctx).message()
-	}
+	req, ended, err := r.admit(ctx, in)
 	if err != nil {
 		p.id, p.err = req.ID, err
 		in.release()
@@ -179,6 +175,20 @@ func (r *reader) start(ctx context.Context, in *received, p *pending) {
 		}()
 		p.out, p.err = r.server.run(ctx, req, in.at, wire.Form{Stream: true}, place)
 	})
+}
+
+// admit parses a request and counts it for its caller until ended is called. The request is never nil.
+func (r *reader) admit(ctx context.Context, in *received) (req *wire.Request, ended func(), err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			req, err = &wire.Request{}, r.server.panicked(inference.GRPCInferenceService_ModelStreamInfer_FullMethodName, value)
+		}
+	}()
+	if req, err = r.parse(ctx, in); err != nil {
+		return req, nil, err
+	}
+	ended, err = admissionOf(ctx).message()
+	return req, ended, err
 }
 
 // parse reads one request. The request is never nil.

@@ -168,6 +168,34 @@ func TestStreamSurvivesAPanic(t *testing.T) {
 	}
 }
 
+// TestAPanicWhileARequestIsReadCostsThatRequestAlone has panics outside of the handlers: in the codec, which borrows the
+// memory of a model, and where a stream's reader parses.
+func TestAPanicWhileARequestIsReadCostsThatRequestAlone(t *testing.T) {
+	refused := raw(1)
+	refused.ModelName, refused.Inputs[0].Datatype = panicsWhenRefused, "X"
+	for name, req := range map[string]*request{"codec": raw(100_000), "parse": refused} {
+		t.Run(name, func(t *testing.T) {
+			ts := start(t, nil)
+			ts.deps.AllocBody = func(edgewise.ModelID, int) ([]byte, func()) { panic("a secret") }
+			const text = "internal error; the server's log has the details"
+			_, err := ts.client.ModelInfer(t.Context(), req)
+			wantStatus(t, err, codes.Internal, text)
+			st := ts.openStream(t, t.Context())
+			if err := st.Send(req); err != nil {
+				t.Fatal(err)
+			}
+			send(t, st, "b", 1, nil)
+			if got, err := st.Recv(); err != nil || got.ErrorMessage != text {
+				t.Errorf("got %v, %v", got, err)
+			}
+			if got, err := st.Recv(); err != nil || got.InferResponse.Id != "b" || ts.Statistics().Panics != 2 {
+				t.Errorf("got %v, %v; %d panics", got, err, ts.Statistics().Panics)
+			}
+			eventually(t, "the return of all memory", func() bool { return ts.memory.InUse() == 0 })
+		})
+	}
+}
+
 // fakeStream is the server's side of a stream on which messages have arrived that are all the same.
 type fakeStream struct {
 	grpc.ServerStream
