@@ -131,7 +131,7 @@ func (im *Importer) ImportFolders(ctx context.Context, folders []string) {
 				return
 			}
 			last := i+1 == len(versions) || versions[i+1].ID.Name != v.ID.Name
-			if err := im.importVersion(ctx, v, last); err != nil {
+			if err := im.safely(v.ID.String(), func() error { return im.importVersion(ctx, v, last) }); err != nil {
 				im.config.Logger.Error("import", "folder", folder, "model", v.ID.Name, "version", v.ID.Version, "error", err)
 			}
 		}

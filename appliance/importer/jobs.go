@@ -2,6 +2,8 @@ package importer
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -94,8 +96,20 @@ func (im *Importer) run(made *job, work func(context.Context) error) {
 			return
 		}
 		defer func() { im.turn <- struct{}{} }()
-		im.ended(made, work(ctx))
+		im.ended(made, im.safely(made.file.Filename, func() error { return work(ctx) }))
 	})
+}
+
+// safely keeps a panic over somebody's file, which is our own bug, from ending the process at this and at each start.
+func (im *Importer) safely(file string, work func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			im.config.Logger.Error("BUG: an import panicked", "file", file, "panic", fmt.Sprint(cause), "stack",
+				string(debug.Stack()))
+			err = &edgewise.Error{Op: "importer.run", Kind: edgewise.Internal}
+		}
+	}()
+	return work()
 }
 
 // ownerOf is the principal of an actor's name.

@@ -3,7 +3,9 @@ package repository
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 
 	"github.com/edgewise-ai/edgewise"
@@ -81,13 +83,14 @@ const nestingLock = "(ensembles that load)"
 var errNests = errors.New("it runs other models")
 
 // beginOne is begin for a model that runs no others, and for any with nestingLock held. Errors: errNests too.
-func (s *Repositories) beginOne(ctx context.Context, name string, c change) error {
+func (s *Repositories) beginOne(ctx context.Context, name string, c change) (err error) {
 	unlock, err := s.registry.Lock(ctx, name)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	defer s.registry.Hold(name)()
+	defer s.recovered(name, &err)
 	contents, kept, err := s.read(name, c)
 	if err != nil {
 		return err
@@ -124,6 +127,15 @@ func (s *Repositories) beginOne(ctx context.Context, name string, c change) erro
 	next.leaving = s.leaving(old, next)
 	s.put(name, next)
 	return nil
+}
+
+// recovered keeps a panic over a model's files, which is our own bug, from ending the process at this and at each start.
+func (s *Repositories) recovered(name string, err *error) {
+	if cause := recover(); cause != nil {
+		s.logger.Error("BUG: reading a model panicked", "model", name, "panic", fmt.Sprint(cause), "stack",
+			string(debug.Stack()))
+		*err = &edgewise.Error{Op: "repository.load", Kind: edgewise.Internal}
+	}
 }
 
 // leaving are the versions of old that next does not have, ascending.

@@ -487,6 +487,30 @@ func TestAMissingRepositoryIsNotLive(t *testing.T) {
 	}
 }
 
+// TestAModelWhoseReadingPanicsCostsItselfAlone would end the process, at each start.
+func TestAModelWhoseReadingPanicsCostsItselfAlone(t *testing.T) {
+	f := newFolder(t, config.ControlExplicit)
+	f.Backend.Hook = func(stage, content string) error {
+		if stage == "inspect" && content == "worst" {
+			panic("a secret")
+		}
+		return nil
+	}
+	f.write("a/1/model.onnx", "worst")
+	f.write("b/1/model.onnx", "one")
+	for range 2 {
+		err := f.sources.Load(t.Context(), "a", edgewise.LoadOverride{})
+		if edgewise.KindOf(err) != edgewise.Internal || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%v, want an internal error without the panic's text", err)
+		}
+	}
+	f.Must(f.sources.Load(t.Context(), "b", edgewise.LoadOverride{}))
+	f.WantAnswer("b", "one")
+	f.write("a/1/model.onnx", "two")
+	f.Must(f.sources.Load(t.Context(), "a", edgewise.LoadOverride{}))
+	f.WantAnswer("a", "two")
+}
+
 // TestPollingWaitsForChangedFoldersTogether has 30 models whose folders are new: 200 ms each would be six seconds.
 func TestPollingWaitsForChangedFoldersTogether(t *testing.T) {
 	f := newFolder(t, config.ControlPoll)

@@ -18,7 +18,7 @@ import (
 type Echo struct {
 	Loads  atomic.Int64                          // that went well
 	Loaded atomic.Int64                          // instances that have not been closed
-	Hook   func(stage, content string) error     // called at "load" and "run", unless nil; set before the first use
+	Hook   func(stage, content string) error     // called at "inspect", "load" and "run", unless nil; set before the first use
 	Wrap   func(*EchoInstance) edgewise.Instance // what an instance is, unless nil
 }
 
@@ -43,7 +43,14 @@ func Formats() edgewise.Formats {
 }
 
 // Inspect finds an input "in" and an output "out", both BYTES.
-func (*Echo) Inspect(context.Context, string, *edgewise.Model) (*edgewise.Inspection, error) {
+func (e *Echo) Inspect(_ context.Context, dir string, _ *edgewise.Model) (*edgewise.Inspection, error) {
+	data, err := os.ReadFile(filepath.Join(dir, "model.onnx"))
+	if err == nil {
+		err = e.at("inspect", string(data))
+	}
+	if err != nil {
+		return nil, err
+	}
 	return &edgewise.Inspection{
 		Inputs:  []edgewise.TensorInfo{{Name: "in", Type: edgewise.Bytes, Shape: edgewise.Shape{1}}},
 		Outputs: []edgewise.TensorInfo{{Name: "out", Type: edgewise.Bytes, Shape: edgewise.Shape{1}}},
