@@ -16,6 +16,8 @@ type Schema struct {
 	// Enums lists the names of enumerations whose Go type is a string, by number. The key is a named type, such as
 	// "TensorFormat", or a field, such as "QueuePolicy.timeout_action". A document may hold the name or the number.
 	Enums map[string][]string
+	// NumberKeys names the fields whose Go type is a map of text and whose keys are numbers, as Enums names fields.
+	NumberKeys map[string]bool
 }
 
 // Decode stores the document in the struct that into points to, matching fields by their json tags. It goes on after a

@@ -28,6 +28,9 @@ type Field struct {
 	Name  string
 	Line  int
 	Value *Node
+	// From and To are where it stands among the bytes of the document, in protobuf text format, with the mark that ends
+	// it.
+	From, To int
 }
 
 // Field returns the first value with that name, nil when there is none.

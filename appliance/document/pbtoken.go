@@ -11,6 +11,7 @@ type token struct {
 	kind tokenKind
 	text string // of a word or a number as written; of a string its value
 	line int
+	from int // where it begins among the bytes
 }
 
 type tokenKind uint8
@@ -45,7 +46,7 @@ type scanner struct {
 
 func (s *scanner) next() (token, error) {
 	s.skip()
-	t := token{line: s.line}
+	t := token{line: s.line, from: s.at}
 	if s.at == len(s.data) {
 		return t, nil
 	}
@@ -115,7 +116,7 @@ func (s *scanner) number() (token, error) {
 	if !validNumber(text) {
 		return token{}, s.errorf(s.line, "%s is not a number", quote(s.data[start:s.at]))
 	}
-	return token{kind: tokenNumber, text: text, line: s.line}, nil
+	return token{kind: tokenNumber, text: text, line: s.line, from: start}, nil
 }
 
 func validNumber(text string) bool {

@@ -11,6 +11,7 @@ import (
 type pbReader struct {
 	*scanner
 	token token // the next one
+	end   int   // where the token before it ends
 }
 
 func parsePbtxt(b *builder, data []byte) (*Node, error) {
@@ -22,6 +23,7 @@ func parsePbtxt(b *builder, data []byte) (*Node, error) {
 }
 
 func (r *pbReader) advance() (err error) {
+	r.end = r.scanner.at
 	r.token, err = r.next()
 	return err
 }
@@ -45,12 +47,13 @@ func (r *pbReader) message(line int, closing string, depth int) (*Node, error) {
 		if err != nil {
 			return nil, err
 		}
-		n.Fields = append(n.Fields, f)
 		if r.at(",;") {
 			if err := r.advance(); err != nil {
 				return nil, err
 			}
 		}
+		f.To = r.end
+		n.Fields = append(n.Fields, f)
 	}
 	if closing == "" {
 		return n, nil
@@ -66,7 +69,7 @@ func (r *pbReader) closes(closing string) bool {
 }
 
 func (r *pbReader) field(closing string, depth int) (Field, error) {
-	f := Field{Name: r.token.text, Line: r.token.line}
+	f := Field{Name: r.token.text, Line: r.token.line, From: r.token.from}
 	if r.token.kind != tokenWord {
 		want := "a field name"
 		if closing != "" {
