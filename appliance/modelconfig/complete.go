@@ -40,7 +40,7 @@ func Complete(m *edgewise.Model, name string, files []string, ins *edgewise.Insp
 		scalars(c, ins)
 	}
 	defaults(c, d)
-	return clone(c), nil
+	return Clone(c), nil
 }
 
 // fromSignature fills in the side that is missing, and how the model batches.

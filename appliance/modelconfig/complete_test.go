@@ -123,11 +123,11 @@ func TestCompleteLeavesTheDeclaredModelAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := clone(m)
+	before := Clone(m)
 	if _, err := Complete(m, "cat", []string{"model.onnx"}, classifier, testDefaults); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(before, clone(m)); diff != "" {
+	if diff := cmp.Diff(before, Clone(m)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -234,7 +234,7 @@ func TestInstanceGroupsAreCompleted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := clone(&edgewise.Model{InstanceGroup: []edgewise.InstanceGroup{
+	want := Clone(&edgewise.Model{InstanceGroup: []edgewise.InstanceGroup{
 		{Name: "cat_0", Count: 2, Kind: edgewise.KindCPU},
 		{Name: "own", Count: 3, Kind: edgewise.KindCPU},
 		{Name: "cat_2", Count: 1, Kind: edgewise.KindGPU, GPUs: []int32{0}},

@@ -41,7 +41,7 @@ type Defaults struct {
 // m is not changed. Errors: Invalid (the declared name differs; platform and backend contradict each other; there is no
 // model file), Unsupported (no backend of this box serves the platform).
 func Identify(m *edgewise.Model, name string, files []string, d Defaults) (*edgewise.Model, error) {
-	c := clone(m)
+	c := Clone(m)
 	if c.Name == "" {
 		c.Name = name
 	}

@@ -74,7 +74,7 @@ var schema = document.Schema{Name: "ModelConfig", Enums: map[string][]string{
 	"EnsembleCondition.operator":  {"EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"},
 	"EnsembleCondition.over":      {"ANY", "ALL"},
 	"EnsembleCondition.otherwise": {"SKIP", "STOP"},
-}}
+}, NumberKeys: map[string]bool{"DynamicBatching.priority_queue_policy": true}}
 
 // The actions of a queue policy.
 const (
@@ -118,9 +118,9 @@ func wrap(err error) error {
 	return edgewise.Errorf("modelconfig.Parse", kind, "%w", err)
 }
 
-// clone copies m deeply. In the copy no slice and no map is nil, so that its JSON form holds [] and {}, and no
+// Clone copies m deeply. In the copy no slice and no map is nil, so that its JSON form holds [] and {}, and no
 // enumeration is empty: protobuf's default is its first name.
-func clone(m *edgewise.Model) *edgewise.Model {
+func Clone(m *edgewise.Model) *edgewise.Model {
 	c := &edgewise.Model{}
 	fill(reflect.ValueOf(c).Elem(), reflect.ValueOf(m).Elem())
 	return c

@@ -19,7 +19,7 @@ func TestTheThreeSyntaxesSayTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &edgewise.Model{}
 		draw(t, reflect.ValueOf(m).Elem(), "", nil)
-		want := clone(m)
+		want := Clone(m)
 		for file, text := range map[string]string{
 			"config.pbtxt": pbtxt(t, want), "config.json": jsonText(t, want),
 			"config.yaml": yamlText(t, want),
@@ -28,7 +28,7 @@ func TestTheThreeSyntaxesSayTheSame(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
-			if diff := cmp.Diff(want, clone(got)); diff != "" {
+			if diff := cmp.Diff(want, Clone(got)); diff != "" {
 				t.Fatalf("%s: %s\n%s", file, diff, text)
 			}
 		}
