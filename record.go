@@ -52,6 +52,9 @@ type Upload struct {
 	Version int64  // 0: the next free number
 	Origin  string // for people, see Version.Origin
 	Size    int64  // bytes of all files together as declared by the sender; -1: not declared
+	// Base is a version whose files complete those that come: all but the ones with the same path, and its configuration
+	// where another one comes. 0: none.
+	Base int64
 	// Next returns the next file: its path, its size (-1: not declared) and its bytes; io.EOF after the last.
 	Next func() (path string, size int64, body io.Reader, err error)
 }

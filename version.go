@@ -10,7 +10,7 @@ type Version struct {
 	Digest  Digest    `json:"digest"`  // over Model and Files: equal digests mean equal behaviour
 	Size    int64     `json:"size"`    // bytes of all files together
 	Created time.Time `json:"created"` // UTC
-	Origin  string    `json:"origin"`  // where it came from, for people: "upload", "import"
+	Origin  string    `json:"origin"`  // where it came from, for people: "upload", "import", "version 3"
 
 	// Stored is the number under which the store keeps it, where that is not ID.Version: what stands in a repository's
 	// folder can change under one number, and what is stored never does. 0: it is ID.Version.

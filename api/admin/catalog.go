@@ -94,6 +94,29 @@ type Comparison struct {
 	Differences []Difference `json:"differences"`
 }
 
+// ConfigurationEdit is the body of POST /api/v1/models/{model}/versions/{version}/configuration.
+type ConfigurationEdit struct {
+	Text *string         `json:"text"` // a config.pbtxt; nil: the version's own
+	Set  json.RawMessage `json:"set"`  // members of a ModelConfig that replace those of the text; null removes one
+}
+
+// VersionConfiguration is a configuration of a version, stored or not.
+type VersionConfiguration struct {
+	File        string                 `json:"file,omitempty"` // that the version's own stands in; empty: it has none
+	Text        string                 `json:"text"`           // in the form of config.pbtxt
+	Declared    *edgewise.Model        `json:"declared,omitempty"`
+	Config      *edgewise.Model        `json:"config,omitempty"` // completed; nil: see Problems
+	Problems    []ConfigurationProblem `json:"problems"`
+	Compared    int64                  `json:"compared"` // the version that Differences begin at: live, or this one
+	Differences []Difference           `json:"differences"`
+}
+
+// ConfigurationProblem is something that is wrong with a configuration.
+type ConfigurationProblem struct {
+	Line int    `json:"line,omitempty"` // of the text, from 1; 0: none in particular
+	Text string `json:"text"`
+}
+
 // Ensemble is an ensemble and the statistics of its steps.
 type Ensemble struct {
 	Name    string          `json:"name"`

@@ -3,17 +3,19 @@ package catalog
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/document"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
+	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/ensemble"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/onnxfile"
 	"github.com/edgewise-ai/edgewise/store"
@@ -26,6 +28,8 @@ type Registry interface {
 	Keep(id edgewise.ModelID)
 	Classes(id edgewise.ModelID, output string) []string
 	Footprint(ctx context.Context, v *edgewise.Version) (manager.Footprint, error)
+	Declared(id edgewise.ModelID) (text []byte, file string, err error)
+	Configured(ctx context.Context, id edgewise.ModelID, declared *edgewise.Model) (*edgewise.Model, error)
 	Dependants(id edgewise.ModelID) []edgewise.ModelID
 	DeleteDependants(ctx context.Context, id edgewise.ModelID) error
 }
@@ -195,44 +199,40 @@ func (c *Catalog) Compare(_ context.Context, name string, from, to int64) (admin
 		From: admin.NewVersion(a, index), To: admin.NewVersion(b, index), Same: a.Digest == b.Digest,
 		Differences: append([]admin.Difference{}, admin.SignatureDifferences(a.Model, b.Model)...),
 	}
-	configured, err := configDifferences(a.Model, b.Model)
-	if err != nil {
-		return out, err
-	}
-	out.Differences = append(append(out.Differences, configured...), fileDifferences(a.Files, b.Files)...)
+	out.Differences = append(out.Differences, configDifferences(a.Model, b.Model)...)
+	out.Differences = append(out.Differences, fileDifferences(a.Files, b.Files)...)
 	return out, nil
 }
 
 // configDifferences compares declarations member by member, but for the tensors.
-func configDifferences(from, to *edgewise.Model) ([]admin.Difference, error) {
-	var forms [2]map[string]json.RawMessage
-	for i, m := range []*edgewise.Model{from, to} {
-		text, err := json.Marshal(m)
-		if err == nil {
-			err = json.Unmarshal(text, &forms[i])
-		}
-		if err != nil {
-			return nil, edgewise.Errorf("catalog.Compare", edgewise.Internal, "%w", err)
-		}
-	}
+func configDifferences(from, to *edgewise.Model) []admin.Difference {
 	var list []admin.Difference
-	all := maps.Clone(forms[0])
-	maps.Copy(all, forms[1])
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		a, b := string(forms[0][key]), string(forms[1][key])
-		if key == "input" || key == "output" || a == b {
+	after := modelconfig.Fields(to)
+	for i, before := range modelconfig.Fields(from) {
+		if before.Name == "input" || before.Name == "output" || before.Text == after[i].Text {
 			continue
 		}
-		d := admin.Difference{What: "config." + key, Change: "changed", From: a, To: b}
+		d := admin.Difference{
+			What: "config." + before.Name, Change: "changed", From: fieldValue(before), To: fieldValue(after[i]),
+		}
 		switch {
-		case a == "":
+		case d.From == "":
 			d.Change = "added"
-		case b == "":
+		case d.To == "":
 			d.Change = "removed"
 		}
 		list = append(list, d)
 	}
-	return list, nil
+	return list
+}
+
+// fieldValue returns what a field is set to: a single value without its name, messages as they stand in config.pbtxt.
+func fieldValue(t document.Text) string {
+	text := strings.TrimSuffix(t.Text, "\n")
+	if !strings.Contains(text, "\n") {
+		text = strings.TrimPrefix(text, t.Name+": ")
+	}
+	return text
 }
 
 func fileDifferences(from, to []edgewise.File) []admin.Difference {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/apistatus"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
@@ -27,6 +28,55 @@ func (g *Registry) Understand(ctx context.Context, name, dir string, files []str
 		return nil, err
 	}
 	return g.completed(ctx, declared, name, dir, files)
+}
+
+// Configured is what a stored version comes to with another declaration. Errors: NotFound, and those of Understand,
+// without the folder of the store.
+func (g *Registry) Configured(
+	ctx context.Context, id edgewise.ModelID, declared *edgewise.Model,
+) (*edgewise.Model, error) {
+	v, err := g.version("registry.Configured", id)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := g.store.Dir(v.StoredID())
+	if err != nil {
+		return nil, err
+	}
+	m, err := g.completed(ctx, declared, id.Name, dir, v.Paths())
+	if err != nil {
+		return nil, apistatus.HidePath(err, dir)
+	}
+	return m, nil
+}
+
+// Declared reads what the configuration of a stored version declares, as config.pbtxt. file is the file that it stands
+// in, "" for none.
+func (g *Registry) Declared(id edgewise.ModelID) (text []byte, file string, err error) {
+	v, err := g.version("registry.Declared", id)
+	if err != nil {
+		return nil, "", err
+	}
+	dir, err := g.store.Dir(v.StoredID())
+	if err != nil {
+		return nil, "", err
+	}
+	i := slices.IndexFunc(v.Files, func(f edgewise.File) bool { return slices.Contains(modelconfig.Files(), f.Path) })
+	if i < 0 {
+		return nil, "", nil
+	}
+	if file = v.Files[i].Path; file == modelconfig.Pbtxt {
+		text, err = os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			err = edgewise.Errorf("registry.Declared", edgewise.Corrupt, "file %q of model %v cannot be read", file, id)
+		}
+		return text, file, err
+	}
+	m, err := modelconfig.Read(dir, id.Name)
+	if err != nil {
+		return nil, file, err
+	}
+	return modelconfig.Text(m), file, nil
 }
 
 // completed is what a declaration comes to for the files in a folder.

@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/edgewise-ai/edgewise"
@@ -128,6 +131,11 @@ func (g *Registry) put(ctx context.Context, up edgewise.Upload) (*edgewise.Versi
 	if err != nil {
 		return nil, err
 	}
+	if up.Base != 0 {
+		if files, err = g.addBase(ctx, staging, edgewise.ModelID{Name: up.Model, Version: up.Base}, files); err != nil {
+			return nil, err
+		}
+	}
 	m, err := g.Understand(ctx, up.Model, staging.Dir(), files)
 	v := edgewise.Version{ID: edgewise.ModelID{Name: up.Model, Version: up.Version}, Model: m, Origin: up.Origin}
 	if m != nil && ensemble.Is(m) {
@@ -159,6 +167,44 @@ func receive(ctx context.Context, staging *store.Staging, up edgewise.Upload) ([
 		return nil, edgewise.Errorf("registry.Push", edgewise.Invalid, "model %q: the upload holds no file", up.Model)
 	}
 	return files, nil
+}
+
+// addBase adds files of a stored version to an upload and returns the paths of all: see Upload.Base.
+func (g *Registry) addBase(
+	ctx context.Context, staging *store.Staging, base edgewise.ModelID, came []string,
+) ([]string, error) {
+	v, err := g.version("registry.Push", base)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := g.store.Dir(v.StoredID())
+	if err != nil {
+		return nil, err
+	}
+	isConfig := func(path string) bool { return slices.Contains(modelconfig.Files(), path) }
+	configured := slices.ContainsFunc(came, isConfig)
+	files := came
+	for _, f := range v.Files {
+		if slices.Contains(came, f.Path) || configured && isConfig(f.Path) {
+			continue
+		}
+		if err := addFile(ctx, staging, f, dir); err != nil {
+			return nil, err
+		}
+		files = append(files, f.Path)
+	}
+	return files, nil
+}
+
+// addFile adds a file that stands in dir to an upload.
+func addFile(ctx context.Context, staging *store.Staging, f edgewise.File, dir string) error {
+	body, err := os.Open(filepath.Join(dir, filepath.FromSlash(f.Path)))
+	if err != nil {
+		return edgewise.Errorf("registry.Push", edgewise.Corrupt, "stored file %q cannot be opened", f.Path)
+	}
+	defer func() { _ = body.Close() }()
+	_, err = staging.Add(ctx, f.Path, f.Size, body)
+	return err
 }
 
 // DeleteVersion deletes a version that no label points to and no ensemble pins.

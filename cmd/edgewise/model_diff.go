@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +43,7 @@ func (p *program) modelDiff() *cobra.Command {
 func describeComparison(w io.Writer, name string, c *admin.Comparison) {
 	fmt.Fprintf(w, "model %q: from version %d to version %d\n", name, c.From.Version, c.To.Version)
 	for _, d := range c.Differences {
-		fmt.Fprintf(w, "  %v\n", d)
+		fmt.Fprintf(w, "  %s\n", strings.Join(strings.Fields(d.String()), " "))
 	}
 	if len(c.Differences) == 0 {
 		fmt.Fprintln(w, "  signature, configuration and files are the same")

@@ -19,6 +19,11 @@ type Catalog interface {
 	SetNotes(id edgewise.ModelID, text string) error
 	// Detail describes a version. Errors: NotFound.
 	Detail(ctx context.Context, id edgewise.ModelID) (admin.VersionDetail, error)
+	// Configuration describes a version with its configuration, changed as edit says. Nothing is stored. Errors: NotFound,
+	// Invalid, Unsupported for an ensemble.
+	Configuration(
+		ctx context.Context, id edgewise.ModelID, edit admin.ConfigurationEdit,
+	) (admin.VersionConfiguration, error)
 	// Graph returns the structure of a version. Errors: NotFound, Unsupported for one that has none.
 	Graph(ctx context.Context, id edgewise.ModelID) (*admin.Graph, error)
 	// File opens a file of a version. Errors: NotFound.
@@ -48,6 +53,8 @@ func (h *handlers) catalogRoutes() []httpapi.Route {
 		{Method: "GET", Path: modelPath + "/deployments", Handler: showModel(h.deployments), Rights: read},
 		{Method: "GET", Path: versionPath, Handler: find(h.Catalog.Detail), Rights: read},
 		act("PATCH", versionPath, "version.notes", operate, h.changeNotes(find(h.Catalog.Detail))),
+		{Method: "GET", Path: versionPath + "/configuration", Handler: showModel(h.configuration), Rights: operate},
+		{Method: "POST", Path: versionPath + "/configuration", Handler: showModel(h.editConfiguration), Rights: operate},
 		{Method: "GET", Path: versionPath + "/graph", Handler: find(h.Catalog.Graph), Rights: read},
 		{Method: "GET", Path: versionPath + "/file", Handler: h.file, Rights: operate},
 		{Method: "GET", Path: "/api/v1/deployments", Handler: show(h.allDeployments), Rights: read},
@@ -72,6 +79,22 @@ func (h *handlers) changeNotes(answer httpapi.Handler) httpapi.Handler {
 		}
 		return answer(r)
 	}
+}
+
+// configuration shows the configuration of a version: GET .../configuration.
+func (h *handlers) configuration(r *httpapi.Request, id edgewise.ModelID) (admin.VersionConfiguration, error) {
+	return h.Catalog.Configuration(r.WorkContext(), id, admin.ConfigurationEdit{})
+}
+
+// editConfiguration shows what a configuration would come to, and stores nothing: POST .../configuration.
+func (h *handlers) editConfiguration(
+	r *httpapi.Request, id edgewise.ModelID,
+) (c admin.VersionConfiguration, err error) {
+	var edit admin.ConfigurationEdit
+	if err := r.ReadStrictJSON(&edit); err != nil {
+		return c, err
+	}
+	return h.Catalog.Configuration(r.WorkContext(), id, edit)
 }
 
 // file answers with a file of a version: GET .../file?path=P.

@@ -63,7 +63,7 @@ func (h *handlers) newPush(r *httpapi.Request, in *httpapi.Stream) (up edgewise.
 	if err != nil {
 		return up, false, err
 	}
-	up.Version = query.version
+	up.Version, up.Base = query.version, query.from
 	body, err := newChecked(in, string(r.Request().Header.Peek("Content-Digest")))
 	if err != nil {
 		return up, false, err
@@ -89,11 +89,16 @@ func (h *handlers) newPush(r *httpapi.Request, in *httpapi.Stream) (up edgewise.
 		return up, false, httpapi.WithStatus(fiber.StatusUnsupportedMediaType, edgewise.Errorf("administration.push",
 			edgewise.Invalid, "content type %.100q: want %s or %s", kind, mimeFile, mimeTar))
 	}
+	if up.Base != 0 {
+		up.Size = -1 // with files that do not come
+		up.Origin = "version " + strconv.FormatInt(up.Base, 10)
+	}
 	return up, query.promote, nil
 }
 
 type uploadQuery struct {
 	version int64  // 0: the next free one
+	from    int64  // the version whose files complete the body's; 0: none
 	promote bool   // whether live moves to it
 	file    string // the path of the one file
 	named   bool   // whether the client gave it
@@ -117,6 +122,8 @@ func readUploadQuery(text string, formats edgewise.Formats) (q uploadQuery, err 
 		switch value := list[0]; key {
 		case "version":
 			q.version, err = parseVersion(value)
+		case "from":
+			q.from, err = parseVersion(value)
 		case "promote":
 			if value != "true" && value != "false" {
 				err = edgewise.Errorf(op, edgewise.Invalid, "query parameter promote is %.40q: want true or false", value)
@@ -133,8 +140,8 @@ func readUploadQuery(text string, formats edgewise.Formats) (q uploadQuery, err 
 					value)
 			}
 		default:
-			err = edgewise.Errorf(op, edgewise.Invalid, "unknown query parameter %.40q: want version, promote, file or size",
-				key)
+			err = edgewise.Errorf(op, edgewise.Invalid,
+				"unknown query parameter %.40q: want version, from, promote, file or size", key)
 		}
 		if err != nil {
 			return q, err

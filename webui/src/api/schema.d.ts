@@ -670,6 +670,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/models/{model}/versions/{version}/configuration": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+                version: components["parameters"]["version"];
+            };
+            cookie?: never;
+        };
+        /** What the author of a version has configured, as config.pbtxt */
+        get: operations["getVersionConfiguration"];
+        put?: never;
+        /**
+         * What a version would come to with another configuration; nothing is stored
+         * @description Store it with `POST /models/{model}/versions?from={version}&file=config.pbtxt` and the text as the body.
+         */
+        post: operations["editVersionConfiguration"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/models/{model}/versions/{version}/graph": {
         parameters: {
             query?: never;
@@ -1987,6 +2011,33 @@ export interface components {
              * @description of an ensemble, the version that the step runs
              */
             version?: number;
+        };
+        ConfigurationEdit: {
+            /** @description a config.pbtxt; left out: the version's own */
+            text?: string;
+            /** @description members of a ModelConfig, which replace those of the text; null removes one. The rest of the text stays as it is, with its comments */
+            set?: Record<string, never>;
+        };
+        VersionConfiguration: {
+            /** @description the file that the version's own is in; left out: it has none */
+            file?: string;
+            /** @description in the form of config.pbtxt */
+            text: string;
+            /** @description the text as a ModelConfig, max_batch_size -1 where it is not written; left out where the text cannot be read */
+            declared?: Record<string, never>;
+            /** @description the complete ModelConfig; left out where something is wrong */
+            config?: Record<string, never>;
+            problems: {
+                /** @description of the text, from 1; left out: none in particular */
+                line?: number;
+                text: string;
+            }[];
+            /**
+             * Format: int64
+             * @description the version that the differences begin at: the live one, or this one where there is none; 0 where something is wrong
+             */
+            compared: number;
+            differences: components["schemas"]["Difference"][];
         };
         Difference: {
             /** @description such as config.max_batch_size, input images, file model.onnx */
@@ -3655,6 +3706,8 @@ export interface operations {
         parameters: {
             query?: {
                 version?: number;
+                /** @description a version whose files complete the body: all but those that come with it, and its configuration where another one comes */
+                from?: number;
                 promote?: boolean;
                 file?: string;
                 size?: number;
@@ -3806,6 +3859,58 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Proposal"][];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getVersionConfiguration: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+                version: components["parameters"]["version"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The configuration */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionConfiguration"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    editVersionConfiguration: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+                version: components["parameters"]["version"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ConfigurationEdit"];
+            };
+        };
+        responses: {
+            /** @description The configuration, and what is wrong with it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionConfiguration"];
                 };
             };
             default: components["responses"]["Error"];
