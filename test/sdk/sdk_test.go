@@ -17,13 +17,8 @@ const patience = 2 * time.Minute
 // modules is where make puts what npm installs: node_modules with the AssemblyScript compiler.
 const modules = "../../.cache/assemblyscript"
 
-func toolchain() step.Toolchain {
-	absolute, err := filepath.Abs(modules)
-	if err != nil {
-		absolute = ""
-	}
-	return step.Toolchain{Modules: absolute}
-}
+// toolchain has a relative path, as make gives it.
+func toolchain() step.Toolchain { return step.Toolchain{Modules: modules} }
 
 // modulesOf are the modules that were built, by their sources: several tests use the same steps of the gallery.
 var modulesOf sync.Map // of functions that return a module

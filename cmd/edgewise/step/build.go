@@ -23,6 +23,11 @@ func Build(ctx context.Context, dir, target string, t Toolchain) error {
 	if err != nil {
 		return err
 	}
+	if t.Modules != "" { // the compiler runs in another folder
+		if t.Modules, err = filepath.Abs(t.Modules); err != nil {
+			return made(err)
+		}
+	}
 	work, err := os.MkdirTemp("", "edgewise-step-")
 	if err != nil {
 		return made(err)
