@@ -26,7 +26,8 @@ type SharedMemory interface {
 // Sharing is the shared memory that one request has open.
 type Sharing struct {
 	req     *kserve.Inference
-	inputs  []*blocks.Block
+	inputs  []*blocks.Block   // copies
+	read    []edgewise.Window // of the inputs: Triton's clients see a region until the requests that name it have ended
 	windows []edgewise.Window // one for each of the request's Answers; nil where the output is not shared
 }
 
@@ -69,7 +70,7 @@ func (s *Sharing) copyInput(from SharedMemory, memory *blocks.Memory, in *edgewi
 	if err != nil {
 		return err
 	}
-	defer w.Close()
+	s.read = append(s.read, w)
 	b := memory.Take(w.Size())
 	if b == nil {
 		return blocks.ErrFull
@@ -107,7 +108,7 @@ func (s *Sharing) Close() {
 	for _, b := range s.inputs {
 		b.Free()
 	}
-	for _, w := range s.windows {
+	for _, w := range slices.Concat(s.read, s.windows) {
 		if w != nil {
 			w.Close()
 		}

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"net/http"
 	"slices"
@@ -168,9 +169,19 @@ func TestTensorsInSharedMemory(t *testing.T) {
 				`"shared_memory_byte_size":16000000}}]}`, "", 503,
 		},
 	}
+	var open int // while the model runs
+	ts.engine.hook = func(context.Context, *edgewise.Request) {
+		ts.shared.mu.Lock()
+		defer ts.shared.mu.Unlock()
+		open = ts.shared.open
+	}
 	for _, test := range tests {
 		clear(ts.shared.bytes["out"])
+		open = 0
 		res, body := ts.do(t, http.MethodPost, "/v2/models/echo/infer", test.body)
+		if named := strings.Count(test.body, "shared_memory_region"); res.StatusCode == 200 && open != named {
+			t.Errorf("%s: %d windows are open while the model runs, want those of all %d regions", test.name, open, named)
+		}
 		if res.StatusCode != test.status || !strings.Contains(body, test.want) {
 			t.Errorf("%s: %d %s", test.name, res.StatusCode, body)
 		}
