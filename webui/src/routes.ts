@@ -1,6 +1,9 @@
 import type { Route } from './lib/router.svelte';
 import Home from './pages/Home.svelte';
 
+/** What Ctrl K opens. */
+export const search: Omit<Route, 'pattern'> = { load: () => import('./pages/Search.svelte'), words: 'search' };
+
 /** Every route of the page. Each is loaded as its own chunk except Home, with the texts that it shows. */
 export const routes: Route[] = [
   { pattern: '/', load: async () => ({ default: Home }), words: 'shell' },

@@ -28,11 +28,16 @@ function read(): boolean {
 
 export const keys = new Keys();
 
-/** Listens for "g m" and its kind, and for "/", which goes to the search field of a page. */
-export function shortcuts(): () => void {
+/** Listens for "g m" and its kind, for "/", which goes to the search field of a page, and for Ctrl K, which no reader disables. */
+export function shortcuts(search: () => void): () => void {
   let first = 0;
   const listen = (e: KeyboardEvent) => {
     const target = e.target as HTMLElement;
+    if ((e.ctrlKey || e.metaKey) && !e.altKey && !e.shiftKey && e.key.toLowerCase() === 'k' && !e.defaultPrevented) {
+      e.preventDefault();
+      if (!document.querySelector('dialog[open]')) search();
+      return;
+    }
     if (!keys.enabled || e.ctrlKey || e.metaKey || e.altKey || target.closest('input, textarea, select, [contenteditable], [data-keys]') || document.querySelector('dialog[open]')) return;
     if (e.key === '/') {
       const search = document.querySelector<HTMLInputElement>('main input[type=search]');

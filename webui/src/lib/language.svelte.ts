@@ -15,6 +15,7 @@ const parts = {
   steps: import.meta.glob('../messages/*.ts', { query: '?sections=steps,tensors' }),
   activity: import.meta.glob('../messages/*.ts', { query: '?sections=activity,history' }),
   settings: import.meta.glob('../messages/*.ts', { query: '?sections=settings,password,uploads' }),
+  search: import.meta.glob('../messages/*.ts', { query: '?sections=search,settings,activity,history' }),
   reference: import.meta.glob('../messages/*.ts', { query: '?sections=reference' }),
 } satisfies Record<string, Loader>;
 export type Part = keyof typeof parts;

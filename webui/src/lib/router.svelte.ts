@@ -23,6 +23,16 @@ export function go(to: string, options: { replace?: boolean } = {}): void {
   if (moved) scrollTo(0, 0);
 }
 
+/** Changes parts of the query, which hold what a page shows; an empty value leaves its part out. */
+export function ask(change: Record<string, string>, options: { replace?: boolean } = {}): void {
+  const query = new URLSearchParams(here.query);
+  for (const [name, value] of Object.entries(change)) {
+    if (value) query.set(name, value);
+    else query.delete(name);
+  }
+  go(here.path + (query.size ? `?${query}` : ''), options);
+}
+
 function read(): void {
   here.path = location.pathname;
   here.query = new URLSearchParams(location.search);

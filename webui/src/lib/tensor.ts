@@ -129,12 +129,13 @@ export function misfit(datatype: string, value: number | bigint): string {
 }
 
 /** An inference response. */
-export type Answer = { model: string; version: string; outputs: Tensor[]; milliseconds: number; number: number; parameters: Record<string, unknown> };
+export type Answer = { model: string; version: string; outputs: Tensor[]; milliseconds: number; parameters: Record<string, unknown> };
 
-/** A request in the v2 protocol's binary form. */
-export function pack(inputs: Tensor[], parameters?: Record<string, unknown>): { body: Uint8Array<ArrayBuffer>; head: number } {
+/** A request in the v2 protocol's binary form, with an id by which it is found again. */
+export function pack(inputs: Tensor[], id = '', parameters?: Record<string, unknown>): { body: Uint8Array<ArrayBuffer>; head: number } {
   const blocks = inputs.map(encode);
   const json = JSON.stringify({
+    ...(id ? { id } : {}),
     inputs: inputs.map((t, i) => ({ name: t.name, datatype: t.datatype, shape: t.shape, parameters: { binary_data_size: blocks[i]!.length } })),
     parameters: { ...parameters, binary_data_output: true },
   });
@@ -172,15 +173,15 @@ function fromJSON(o: Output): Tensor['data'] {
 }
 
 /** Runs a model; version 0 is the live version. */
-export async function infer(model: string, version: number, inputs: Tensor[], signal?: AbortSignal): Promise<Answer> {
-  const { body, head } = pack(inputs);
+export async function infer(model: string, version: number, inputs: Tensor[], id: string, signal?: AbortSignal): Promise<Answer> {
+  const { body, head } = pack(inputs, id);
   const began = performance.now();
   const path = `/v2/models/${encodeURIComponent(model)}${version ? `/versions/${version}` : ''}/infer`;
   const response = await send(path, { method: 'POST', body, signal, headers: { 'Content-Type': 'application/octet-stream', 'Inference-Header-Content-Length': String(head) } });
   const bytes = new Uint8Array(await response.arrayBuffer());
   const milliseconds = performance.now() - began;
   const { meta, outputs } = unpack(bytes, Number(response.headers.get('Inference-Header-Content-Length') ?? 0));
-  return { model: String(meta.model_name), version: String(meta.model_version), outputs, milliseconds, number: Number(response.headers.get('Edgewise-Request') ?? 0), parameters: (meta.parameters ?? {}) as Record<string, unknown> };
+  return { model: String(meta.model_name), version: String(meta.model_version), outputs, milliseconds, parameters: (meta.parameters ?? {}) as Record<string, unknown> };
 }
 
 /** Checks the shape of a tensor against a model; returns the reason when it does not fit. */

@@ -94,6 +94,10 @@ export const shell: Messages['shell'] = {
   light: 'Hell',
   dark: 'Dunkel',
   logOut: 'Abmelden',
+  search: 'Suchen',
+  searchKeys: 'Strg K',
+  sortBy: 'Sortieren nach',
+  unsorted: 'Standardreihenfolge',
   skipPage: 'Zum Inhalt springen',
   main: 'Hauptnavigation',
   uploadsAndJobs: 'Uploads und Aufträge',
@@ -777,6 +781,7 @@ export const model: Messages['model'] = {
   response: 'Antwort',
   versionRoundTrip: (version, time) => `Version ${version} · ${time} Umlaufzeit`,
   showItsTrace: 'Trace anzeigen',
+  traceOfRequest: (n) => `Trace der Anfrage ${n}`,
   fillInFormRun: 'Füllen Sie das Formular aus und führen Sie die Anfrage aus. Rahmen, Masken und Schlüsselpunkte werden in das Bild gezeichnet, Klassen als Balken, Text als Text, Ton als Wellenform; andere Tensoren als Zahlen mit Histogramm.',
   answersWithVersion: (name, version) => `${name} antwortet mit Version ${version}.`,
   answersWithVersionAgain: (name, version) => `${name} antwortet wieder mit Version ${version}.`,
@@ -868,6 +873,7 @@ export const activity: Messages['activity'] = {
   computeInfer: 'Inferenz',
   computeOutput: 'Ausgänge aufbereiten',
   step: 'Schritt',
+  requestNumber: (n) => `Anfrage ${n}`,
   oneRequest: 'Eine Anfrage',
   version: (version) => `Version ${version}`,
   batchSize: (n) => `Batch-Größe ${n}`,
@@ -875,6 +881,24 @@ export const activity: Messages['activity'] = {
   unitsOfFuel: (fuel) => `${fuel} Einheiten Fuel`,
   inputs: 'Eingänge',
   outputs: 'Ausgänge',
+};
+
+export const search: Messages['search'] = {
+  whatToFind: 'Seite, Modell, Version, Schritt, Ensemble oder Einstellung',
+  results: 'Treffer',
+  nResults: (n) => plural(n, { one: '# Treffer', other: '# Treffer' }),
+  nothing: 'Nichts, das passt.',
+  hint: 'Pfeiltasten wählen, Enter öffnet, Escape schließt.',
+  page: 'Seite',
+  model: 'Modell',
+  step: 'Schritt',
+  ensemble: 'Ensemble',
+  draft: 'Entwurf',
+  galleryStep: 'Galerie',
+  setting: 'Einstellung',
+  limit: 'Grenze',
+  versionKind: 'Version',
+  version: (n) => `Version ${n}`,
 };
 
 export const reference: Messages['reference'] = {

@@ -93,6 +93,10 @@ export const shell = {
   light: 'Light',
   dark: 'Dark',
   logOut: 'Log out',
+  search: 'Search',
+  searchKeys: 'Ctrl K',
+  sortBy: 'Sort by',
+  unsorted: 'Default order',
   skipPage: 'Skip to the page',
   main: 'Main',
   uploadsAndJobs: 'Uploads and jobs',
@@ -776,6 +780,7 @@ export const model = {
   response: 'Response',
   versionRoundTrip: (version: string, time: string) => `version ${version} · ${time} round trip`,
   showItsTrace: 'Show its trace',
+  traceOfRequest: (n: number) => `Trace of request ${n}`,
   fillInFormRun: 'Fill in the form and run it. Boxes, masks and key points are drawn on the picture, classes as bars, text as text, sound as a waveform; other tensors as numbers with a histogram.',
   answersWithVersion: (name: string, version: number) => `${name} answers with version ${version}.`,
   answersWithVersionAgain: (name: string, version: number) => `${name} answers with version ${version} again.`,
@@ -867,6 +872,7 @@ export const activity = {
   computeInfer: 'Compute infer',
   computeOutput: 'Compute output',
   step: 'Step',
+  requestNumber: (n: number) => `Request ${n}`,
   oneRequest: 'One request',
   version: (version: number) => `version ${version}`,
   batchSize: (n: number) => `batch size ${n}`,
@@ -874,6 +880,24 @@ export const activity = {
   unitsOfFuel: (fuel: string) => `${fuel} units of fuel`,
   inputs: 'Inputs',
   outputs: 'Outputs',
+};
+
+export const search = {
+  whatToFind: 'A page, model, version, step, ensemble or setting',
+  results: 'Results',
+  nResults: (n: number) => plural(n, { one: '# result', other: '# results' }),
+  nothing: 'Nothing that matches.',
+  hint: 'Arrow keys choose, Enter goes there, Escape closes.',
+  page: 'Page',
+  model: 'Model',
+  step: 'Step',
+  ensemble: 'Ensemble',
+  draft: 'Draft',
+  galleryStep: 'Gallery',
+  setting: 'Setting',
+  limit: 'Limit',
+  versionKind: 'Version',
+  version: (n: number) => `version ${n}`,
 };
 
 export const reference = {

@@ -1,0 +1,97 @@
+// Tables and lists: sorted by their heads, filtered, and both kept in the address, so that a link and the way back restore them; the
+// trace of a request that was tried.
+import { check, equal, inspect, scenario, until } from './harness.mjs';
+import { times } from './onnx.mjs';
+
+const push = async (admin, name, factor, more) => {
+  const pushed = await admin.fetch(`/api/v1/models/${name}/versions?promote=true&file=model.onnx`, { method: 'POST', body: times(factor, more), headers: { 'Content-Type': 'application/octet-stream' } });
+  check(pushed.ok, `pushing: ${await pushed.text()}`);
+};
+
+export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelines'] }, async (box, visitor) => {
+  const admin = await box.claim();
+  for (const name of ['gauge10', 'gauge9']) await push(admin, name, 2);
+  for (const factor of [3, 4]) await push(admin, 'gauge9', factor, true);
+  const { page } = visitor;
+  const problems = [];
+  const address = () => page.evaluate(() => location.pathname + location.search);
+  const names = () => page.locator('table.models .name').allTextContents();
+  const shows = async (list, text) => {
+    await until(`${text}: ${list}`, async () => JSON.stringify(await names()) === JSON.stringify(list)).catch(async (e) => { throw new Error(`${e.message}, but there are ${await names()}`); });
+  };
+  await visitor.login();
+
+  // The models, sorted by keyboard: names with numbers as numbers, and back.
+  await visitor.open('/models', 'Models');
+  await page.getByRole('searchbox', { name: 'Find a model' }).fill('gauge');
+  await shows(['gauge10', 'gauge9'], 'the models that match');
+  const head = page.getByRole('columnheader', { name: 'Name' });
+  await head.getByRole('button').focus();
+  await page.keyboard.press('Enter');
+  await shows(['gauge9', 'gauge10'], 'upwards');
+  equal(await head.getAttribute('aria-sort'), 'ascending', 'what the head says');
+  await page.keyboard.press('Enter');
+  await shows(['gauge10', 'gauge9'], 'downwards');
+  equal(await address(), '/models?q=gauge&sort=-name', 'the address');
+  problems.push(...(await inspect(page, 'a sorted table')));
+  await page.goBack();
+  await shows(['gauge9', 'gauge10'], 'the way back');
+
+  // Another page and back again, a reload, and the link in another tab.
+  await page.getByRole('link', { name: 'gauge9' }).click();
+  await page.getByRole('heading', { name: 'gauge9', level: 1 }).waitFor();
+  await page.goBack();
+  await shows(['gauge9', 'gauge10'], 'after the way back');
+  equal(await page.getByRole('searchbox', { name: 'Find a model' }).inputValue(), 'gauge', 'the field after the way back');
+  await page.reload();
+  await shows(['gauge9', 'gauge10'], 'after a reload');
+  await visitor.open('/models?kind=ensemble&sort=-name', 'Models');
+  await page.getByRole('button', { name: 'Ensembles', pressed: true }).waitFor();
+  const kept = await names();
+  check(kept.includes('faces') && !kept.includes('gauge9'), `a link to the ensembles shows ${kept}`);
+  equal(kept, kept.toSorted().reverse(), 'the order of the link');
+
+  // A phone has no heads; it has a list of them.
+  await page.setViewportSize({ width: 390, height: 844 });
+  await visitor.open('/models?q=gauge', 'Models');
+  await page.getByLabel('Sort by').selectOption({ label: 'Name ↑' });
+  await shows(['gauge9', 'gauge10'], 'on a phone');
+  problems.push(...(await inspect(page, 'a sorted table on a phone')));
+  await page.setViewportSize({ width: 1280, height: 860 });
+
+  // Versions.
+  await visitor.open('/models/gauge9/versions?sort=version', 'gauge9');
+  equal(await page.locator('table strong.num').allTextContents(), ['1', '2', '3'], 'the versions of a link');
+  await page.getByRole('columnheader', { name: 'Size' }).getByRole('button').click();
+  await until('the address to follow', async () => (await address()).endsWith('?sort=size'));
+
+  // A request that was tried is one of the traces, by its number; the filter of the failed ones is in the address.
+  await visitor.open('/models/gauge9/try', 'gauge9');
+  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  const link = page.getByRole('link', { name: /^Trace of request \d+$/ });
+  const number = /\d+$/.exec(await link.textContent())[0];
+  equal((await admin.call('GET', `/requests/${number}`)).model, 'gauge9', 'the model of the request');
+  await link.click();
+  await page.getByRole('heading', { name: 'Activity', level: 1 }).waitFor();
+  await page.getByRole('region', { name: 'One request' }).getByText(`Request ${number}`).waitFor();
+  equal(await address(), `/activity/requests?model=gauge9&request=${number}`, 'the address of a trace');
+  problems.push(...(await inspect(page, 'a trace')));
+  visitor.allow(/status of 400/);
+  const wrong = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 3], data: [1, 2, 3] }] });
+  equal((await admin.fetch('/v2/models/gauge9/infer', { method: 'POST', body: wrong, headers: { 'Content-Type': 'application/json' } })).status, 400, 'a wrong shape');
+  await visitor.open('/activity/requests?model=gauge9&failed=true', 'Activity');
+  check(await page.getByLabel('Only failed').isChecked(), 'the link to failed requests shows all');
+  await until('the failed request alone', async () => (await page.getByRole('region', { name: 'Requests, newest first' }).getByRole('button').count()) === 1);
+
+  // The log, the audit log and the reference keep what is looked for.
+  await visitor.open('/activity/logs?q=ready&level=debug', 'Activity');
+  equal(await page.getByLabel('Least severe').inputValue(), 'debug', 'the level of a link');
+  await page.getByLabel('Least severe').selectOption('warn');
+  await page.goBack();
+  equal(await page.getByLabel('Least severe').inputValue(), 'debug', 'the level after the way back');
+  await visitor.open('/activity/audit?action=version', 'Activity');
+  equal(await page.getByLabel('Only', { exact: true }).inputValue(), 'version', 'the actions of a link');
+  await visitor.open('/api-reference?q=rollback', 'API');
+  await page.getByRole('button', { name: /models\/\{model\}\/rollback/ }).waitFor();
+  equal(problems, [], 'what axe found');
+});
