@@ -67,7 +67,7 @@ export default () => scenario({ context: { timezoneId: 'Asia/Tokyo', locale: 'en
   await page.getByRole('button', { name: 'More about version 1' }).click();
   problems.push(...(await inspect(page, 'a menu')));
   await page.getByRole('menuitem', { name: 'Delete' }).click();
-  await page.getByText('Version 1 of gauge was deleted.').waitFor();
+  await page.getByText('Deleted version 1 of gauge.').waitFor();
   await page.getByRole('button', { name: 'Undo' }).click();
   await page.getByRole('row', { name: /^1 / }).waitFor();
 

@@ -61,6 +61,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
 
   // Versions.
   await visitor.open('/models/gauge9/versions?sort=version', 'gauge9');
+  await page.getByRole('columnheader', { name: 'Digest' }).waitFor();
   equal(await page.locator('table strong.num').allTextContents(), ['1', '2', '3'], 'the versions of a link');
   await page.getByRole('columnheader', { name: 'Size' }).getByRole('button').click();
   await until('the address to follow', async () => (await address()).endsWith('?sort=size'));
@@ -73,7 +74,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   equal((await admin.call('GET', `/requests/${number}`)).model, 'gauge9', 'the model of the request');
   await link.click();
   await page.getByRole('heading', { name: 'Activity', level: 1 }).waitFor();
-  await page.getByRole('region', { name: 'One request' }).getByText(`Request ${number}`).waitFor();
+  await page.getByRole('region', { name: 'One request' }).getByText(`Request ${number}`, { exact: true }).waitFor();
   equal(await address(), `/activity/requests?model=gauge9&request=${number}`, 'the address of a trace');
   problems.push(...(await inspect(page, 'a trace')));
   visitor.allow(/status of 400/);
@@ -83,6 +84,51 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   check(await page.getByLabel('Only failed').isChecked(), 'the link to failed requests shows all');
   await until('the failed request alone', async () => (await page.getByRole('region', { name: 'Requests, newest first' }).getByRole('button').count()) === 1);
 
+  // Several models at once, by keyboard: offline and back again, deleted after one question, and that undone.
+  await visitor.open('/models?q=gauge', 'Models');
+  await page.getByLabel('Select all').focus();
+  await page.keyboard.press('Space');
+  await page.getByText('2 selected').waitFor();
+  problems.push(...(await inspect(page, 'selected models')));
+  const wanted = async () => (await admin.call('GET', '/models')).filter((m) => /^gauge/.test(m.name) && m.wanted).length;
+  await page.getByRole('button', { name: 'Take offline' }).click();
+  await until('both to be offline', async () => (await wanted()) === 0);
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await until('both to be loaded again', async () => (await wanted()) === 2);
+  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  const dialog = page.getByRole('dialog', { name: 'Delete 2 models' });
+  await dialog.getByText('gauge10').waitFor();
+  problems.push(...(await inspect(page, 'the question before models are deleted')));
+  await dialog.getByRole('button', { name: 'Delete', exact: true }).click();
+  await page.getByText('No model matches.').waitFor();
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await shows(['gauge10', 'gauge9'], 'after the undo');
+  await page.setViewportSize({ width: 390, height: 844 });
+  problems.push(...(await inspect(page, 'a selection on a phone')));
+  equal(await page.evaluate(() => Math.max(0, document.documentElement.scrollWidth - innerWidth)), 0, 'what leaves the page to the side at 390 px');
+  await page.setViewportSize({ width: 1280, height: 860 });
+
+  // Several versions at once; one with a label stays.
+  await visitor.open('/models/gauge9/versions?sort=version', 'gauge9');
+  check(await page.getByLabel('Select version 3').isDisabled(), 'the live version can be selected');
+  await page.getByLabel('Select all').check();
+  await page.getByText('2 selected').waitFor();
+  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  await page.getByRole('dialog', { name: 'Delete 2 versions' }).getByRole('button', { name: 'Delete', exact: true }).click();
+  await page.getByText('Deleted 2 versions.').waitFor();
+  equal(await page.locator('table strong.num').allTextContents(), ['3'], 'the versions that are left');
+  await until('the versions to be gone', async () => (await admin.call('GET', '/models')).find((m) => m.name === 'gauge9').versions.length === 1);
+
+  // Models that depend on one another are deleted together.
+  await visitor.open('/models', 'Models');
+  for (const name of ['face', 'faces']) await page.getByLabel(`Select ${name}`, { exact: true }).check();
+  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  const both = page.getByRole('dialog', { name: 'Delete 2 models' });
+  await both.getByText('faces', { exact: true }).waitFor();
+  check(!(await both.getByLabel('Delete them too').isVisible()), 'what is selected is a dependant');
+  await both.getByRole('button', { name: 'Delete', exact: true }).click();
+  await until('the models to be gone', async () => !(await admin.call('GET', '/models')).some((m) => m.name === 'faces' || m.name === 'face'));
+
   // The log, the audit log and the reference keep what is looked for.
   await visitor.open('/activity/logs?q=ready&level=debug', 'Activity');
   equal(await page.getByLabel('Least severe').inputValue(), 'debug', 'the level of a link');
@@ -91,7 +137,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   equal(await page.getByLabel('Least severe').inputValue(), 'debug', 'the level after the way back');
   await visitor.open('/activity/audit?action=version', 'Activity');
   equal(await page.getByLabel('Only', { exact: true }).inputValue(), 'version', 'the actions of a link');
-  await visitor.open('/api-reference?q=rollback', 'API');
+  await visitor.open('/api-reference?api=v1&q=rollback', 'API');
   await page.getByRole('button', { name: /models\/\{model\}\/rollback/ }).waitFor();
   equal(problems, [], 'what axe found');
 });
