@@ -19,7 +19,7 @@ GOFILES  = $(shell git ls-files --cached --others --exclude-standard '*.go' ':!*
 export CGO_ENABLED := 1
 export CGO_CFLAGS  := -O2 -g
 
-PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript sdk/gallery configs/demo/steps -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
+PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript sdk/gallery configs/demo/steps -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml api/inference.yaml api/inference/grpc_service.proto
 .PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
 
 .PHONY: webui page-long pictures browser bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client python steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean

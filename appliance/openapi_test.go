@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +19,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
 
-// document is the OpenAPI document and its routes, read once.
+// document is the OpenAPI document of the administration and its routes, read once.
 var document = sync.OnceValues(func() (*openapi3.T, error) {
 	doc, err := openapi3.NewLoader().LoadFromData(api.OpenAPI)
 	if err == nil {
@@ -28,6 +27,28 @@ var document = sync.OnceValues(func() (*openapi3.T, error) {
 	}
 	return doc, err
 })
+
+// described returns the operations of both documents, by their method and path; what stands in a path is *.
+func described(t *testing.T) map[string]*openapi3.Operation {
+	t.Helper()
+	administration, err := document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inference, err := openapi3.NewLoader().LoadFromFile("../api/inference.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]*openapi3.Operation{}
+	for prefix, doc := range map[string]*openapi3.T{"/api/v1": administration, "": inference} {
+		for path, item := range doc.Paths.Map() {
+			for method, op := range item.Operations() {
+				all[method+" "+prefix+parameter.ReplaceAllString(path, "*")] = op
+			}
+		}
+	}
+	return all
+}
 
 // conforming holds every answer of /api/v1 against the document.
 type conforming struct {
@@ -92,61 +113,48 @@ func (c *conforming) RoundTrip(req *http.Request) (*http.Response, error) {
 
 var parameter = regexp.MustCompile(`\{(\w+)\}|:(\w+)`)
 
-func TestTheDocumentAndTheRouterAreTheSame(t *testing.T) {
-	doc, err := document()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var described, routed []string
-	for path, item := range doc.Paths.Map() {
-		for method := range item.Operations() {
-			described = append(described, method+" /api/v1"+parameter.ReplaceAllString(path, "*"))
-		}
-	}
+func TestTheDocumentsAndTheRouterAreTheSame(t *testing.T) {
+	all := described(t)
 	h := runBox(t, nil)
+	routed := map[string]bool{}
 	for _, r := range h.app.rest.Routes() {
-		if !strings.HasPrefix(r.Path, "/api/v1/") || r.Method == "HEAD" && r.Path != "/api/v1/uploads/:id" {
+		if !strings.HasPrefix(r.Path, "/api/v1/") && !strings.HasPrefix(r.Path, "/v2") ||
+			r.Method == "HEAD" && r.Path != "/api/v1/uploads/:id" {
 			continue
 		}
-		routed = append(routed, r.Method+" "+parameter.ReplaceAllString(r.Path, "*"))
+		routed[r.Method+" "+parameter.ReplaceAllString(r.Path, "*")] = true
 	}
-	for _, d := range described {
-		if !slices.Contains(routed, d) {
+	for d := range all {
+		if !routed[d] {
 			t.Errorf("%s is described and not there", d)
 		}
 	}
-	for _, r := range routed {
-		if !slices.Contains(described, r) {
+	for r := range routed {
+		if all[r] == nil {
 			t.Errorf("%s is there and not described", r)
 		}
 	}
 }
 
-func TestTheDocumentSaysWhoMay(t *testing.T) {
-	doc, err := document()
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestTheDocumentsSayWhoMay(t *testing.T) {
 	h := runBox(t, nil)
 	table := map[string]httpapi.Route{}
 	for _, r := range h.app.rest.Routes() {
 		table[r.Method+" "+parameter.ReplaceAllString(r.Path, "*")] = r
 	}
-	for path, item := range doc.Paths.Map() {
-		for method, op := range item.Operations() {
-			rule, ok := table[method+" /api/v1"+parameter.ReplaceAllString(path, "*")]
-			right := "self"
-			switch {
-			case rule.Public:
-				right = "public"
-			case rule.Rights != 0:
-				right = strings.Join(rule.Rights.Names(), " or ")
-			}
-			confirm, _ := op.Extensions["x-confirm"].(bool)
-			if !ok || right != op.Extensions["x-right"] || confirm != rule.Confirm {
-				t.Errorf("%s %s: the document says %v, confirm %v; the table says %s, confirm %v", method, path,
-					op.Extensions["x-right"], confirm, right, rule.Confirm)
-			}
+	for path, op := range described(t) {
+		rule, ok := table[path]
+		right := "self"
+		switch {
+		case rule.Public:
+			right = "public"
+		case rule.Rights != 0:
+			right = strings.Join(rule.Rights.Names(), " or ")
+		}
+		confirm, _ := op.Extensions["x-confirm"].(bool)
+		if !ok || right != op.Extensions["x-right"] || confirm != rule.Confirm {
+			t.Errorf("%s: the document says %v, confirm %v; the table says %s, confirm %v", path, op.Extensions["x-right"],
+				confirm, right, rule.Confirm)
 		}
 	}
 }

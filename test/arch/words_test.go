@@ -53,7 +53,7 @@ func texts(t *testing.T) []string {
 	}
 	list = append(list, markdown(t)...)
 	for _, pattern := range []string{
-		"webui/src/*", "webui/src/*/*", "webui/src/*/*/*", "webui/test/*.mjs", "configs/*.yaml", "api/openapi.yaml",
+		"webui/src/*", "webui/src/*/*", "webui/src/*/*/*", "webui/test/*.mjs", "configs/*.yaml", "api/*.yaml",
 	} {
 		paths, err := filepath.Glob(filepath.Join("../..", pattern))
 		if err != nil {

@@ -26,11 +26,29 @@ export function sources(): Plugin {
 
 const read = (path: string): string => readFileSync(path, 'utf8');
 
-/** The module "virtual:openapi": the document of the administration API, read when the page is built. */
+/**
+ * The modules of the API page, read when the page is built: "virtual:openapi" and "virtual:inference" are the documents of both
+ * REST APIs, "virtual:grpc" the calls of the gRPC service with their comments.
+ */
 export function openapi(): Plugin {
+  const api = resolve(sdk, '../api');
+  const modules: Record<string, () => unknown> = {
+    'virtual:openapi': () => load(read(resolve(api, 'openapi.yaml'))),
+    'virtual:inference': () => load(read(resolve(api, 'inference.yaml'))),
+    'virtual:grpc': () => calls(read(resolve(api, 'inference/grpc_service.proto'))),
+  };
   return {
     name: 'edgewise-openapi',
-    resolveId: (id) => (id === 'virtual:openapi' ? '\0virtual:openapi' : undefined),
-    load: (id) => (id === '\0virtual:openapi' ? 'export default ' + JSON.stringify(load(read(resolve(sdk, '../api/openapi.yaml')))) : undefined),
+    resolveId: (id) => (id in modules ? '\0' + id : undefined),
+    load: (id) => (id.startsWith('\0') && modules[id.slice(1)] ? 'export default ' + JSON.stringify(modules[id.slice(1)]!()) : undefined),
   };
+}
+
+/** The calls of a service, each with the messages of its request and response as the file declares them. */
+function calls(proto: string) {
+  const message = (name: string): string => new RegExp(`^message ${name} \\{(\\}|[^]*?^\\})`, 'm').exec(proto)?.[0] ?? '';
+  const found = proto.matchAll(/((?:^ *\/\/.*\n)+) *rpc (\w+)\((stream )?(\w+)\) returns \((stream )?(\w+)\)/gm);
+  return [...found].map(([, comment, name, streamed, request, , response]) => ({
+    name, about: comment!.replaceAll(/^ *\/\/ ?/gm, '').trim().replaceAll('\n', ' '), stream: Boolean(streamed), request: message(request!), response: message(response!),
+  }));
 }

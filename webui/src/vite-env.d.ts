@@ -9,6 +9,16 @@ declare module 'virtual:openapi' {
   const document: Record<string, unknown>;
   export default document;
 }
+declare module 'virtual:inference' {
+  /** The OpenAPI document of the inference API. */
+  const document: Record<string, unknown>;
+  export default document;
+}
+declare module 'virtual:grpc' {
+  /** The calls of the gRPC service, in the order of its file. */
+  const calls: { name: string; about: string; stream: boolean; request: string; response: string }[];
+  export default calls;
+}
 declare module 'js-yaml' {
   export function load(text: string): unknown;
 }

@@ -5,8 +5,8 @@ type Tree = Record<string, unknown>;
 
 const methods = ['get', 'post', 'put', 'patch', 'delete', 'head', 'options'];
 
-/** Reads the operations of a parsed OpenAPI document. */
-export function operations(document: Tree): Operation[] {
+/** Reads the operations of a parsed OpenAPI document, whose paths begin with a prefix. */
+export function operations(document: Tree, prefix: string): Operation[] {
   const list: Operation[] = [];
   for (const [path, item] of Object.entries((document.paths ?? {}) as Record<string, Tree>)) {
     for (const method of methods) {
@@ -15,7 +15,7 @@ export function operations(document: Tree): Operation[] {
       const parameters = [...((item.parameters as Tree[]) ?? []), ...((o.parameters as Tree[]) ?? [])].map((p) => resolve(document, p));
       const content = (resolve(document, (o.requestBody as Tree) ?? {}).content ?? {}) as Record<string, Tree>;
       list.push({
-        id: String(o.operationId), method: method.toUpperCase(), path: '/api/v1' + path, summary: String(o.summary ?? ''), description: String(o.description ?? ''), tag: String((o.tags as string[])?.[0] ?? ''), right: String(o['x-right'] ?? ''),
+        id: String(o.operationId), method: method.toUpperCase(), path: prefix + path, summary: String(o.summary ?? ''), description: String(o.description ?? ''), tag: String((o.tags as string[])?.[0] ?? ''), right: String(o['x-right'] ?? ''),
         parameters: parameters.map((p) => ({ name: String(p.name), where: String(p.in), required: p.required === true, type: type(document, p.schema as Tree), description: String(p.description ?? (p.schema as Tree)?.description ?? '') })),
         body: Object.keys(content), schema: shown(document, content['application/json']?.schema as Tree | undefined),
         answers: Object.entries((o.responses ?? {}) as Record<string, Tree>).map(([status, r]) => { const full = resolve(document, r); return { status, description: String(full.description ?? ''), schema: shown(document, (full.content as Record<string, Tree>)?.['application/json']?.schema as Tree | undefined) }; }),
@@ -62,4 +62,9 @@ export function curl(base: string, o: Operation): string {
   if (o.body.includes('application/json')) lines.push("-H 'Content-Type: application/json' -d '{ … }'");
   else if (o.body.length) lines.push(`-H 'Content-Type: ${o.body[0]}' --data-binary @file`);
   return lines.join(' \\\n  ');
+}
+
+/** The grpcurl command of a call; the box describes its messages by reflection. */
+export function grpcurl(secure: boolean, address: string, call: string): string {
+  return `grpcurl ${secure ? '-cacert edgewise-ca.pem' : '-plaintext'} -H "authorization: Bearer $EDGEWISE_KEY" \\\n  -d '{ … }' ${address} inference.GRPCInferenceService/${call}`;
 }

@@ -332,7 +332,7 @@ describe('small things', () => {
   });
   it('refuses paths that no archive holds', () => expect(() => tar([{ path: 'x'.repeat(200), file: new Blob() }])).toThrow(/too long/));
   it('reads the reference out of a document', () => {
-    const list = operations({ paths: { '/a/{id}': { parameters: [{ $ref: '#/components/parameters/id' }], post: { operationId: 'f', summary: 's', tags: ['t'], 'x-right': 'admin', requestBody: { content: { 'application/json': { schema: { type: 'object', required: ['n'], properties: { n: { type: 'integer' }, o: { type: 'array', items: { type: 'string' } } } } } } }, responses: { '200': { description: 'fine' } } } } }, components: { parameters: { id: { name: 'id', in: 'path', required: true, schema: { type: 'string' } } } } });
+    const list = operations({ paths: { '/a/{id}': { parameters: [{ $ref: '#/components/parameters/id' }], post: { operationId: 'f', summary: 's', tags: ['t'], 'x-right': 'admin', requestBody: { content: { 'application/json': { schema: { type: 'object', required: ['n'], properties: { n: { type: 'integer' }, o: { type: 'array', items: { type: 'string' } } } } } } }, responses: { '200': { description: 'fine' } } } } }, components: { parameters: { id: { name: 'id', in: 'path', required: true, schema: { type: 'string' } } } } }, '/api/v1');
     expect(list[0]).toMatchObject({ method: 'POST', path: '/api/v1/a/{id}', right: 'admin', schema: '{\n  n: integer\n  o?: [string]\n}', parameters: [{ name: 'id', required: true }] });
     expect(curl('https://box', list[0]!)).toContain('-X POST "https://box/api/v1/a/$ID"');
   });
