@@ -1,21 +1,34 @@
 import type { VersionDetail } from './api';
 import type { Draft } from './draft';
-import { elements, text, type Tensor } from './tensor';
+import { base64, elements, encode, text, type Tensor } from './tensor';
 
 export type Snippet = { name: string; text: string };
 
 const most = 48;
 
-/** What every snippet needs to know: whether TLS is used and whether a key is required. */
-type Way = { secure: boolean; keyed: boolean };
+/** Where the box is: `grpc` is HOST:PORT, empty where there is no gRPC. */
+export type Address = { base: string; grpc: string; keyed: boolean };
+type Way = Address & { secure: boolean };
+/** An input as JSON has it; `data` is null for values that are too long for a line, in whose place there is a filler. */
+type Input = { name: string; datatype: string; shape: readonly number[]; data: string[] | null; sent?: Tensor };
+/** A call of a model; version '' is the live one. */
+type Call = { way: Way; model: string; version: string; inputs: Input[]; url: string };
 
-/** The same request for curl, Python and JavaScript. Long values are placeholders. */
-export function snippets(base: string, detail: VersionDetail, drafts: readonly Draft[], live: boolean, sent: readonly Tensor[], keyed = true): Snippet[] {
-  const path = `/v2/models/${encodeURIComponent(detail.name)}${live ? '' : `/versions/${detail.version}`}/infer`;
-  const way = { secure: base.startsWith('https:'), keyed };
+/** The same request for several languages. Each runs as it is; long values are zeros. */
+export function snippets(at: Address, detail: VersionDetail, drafts: readonly Draft[], live: boolean, sent: readonly Tensor[]): Snippet[] {
+  const version = live ? '' : String(detail.version);
+  const url = `${at.base}/v2/models/${encodeURIComponent(detail.name)}${version ? `/versions/${version}` : ''}/infer`;
   const media = whole(detail, drafts);
-  if (media) return file(base + path, way, media, drafts[0]!.fileName || `my.${media.split('/')[1]}`, detail);
-  return json(base + path, way, { ...detail, inputs: detail.inputs.filter((info, i) => !(info.optional && drafts[i]?.skip)) }, sent);
+  const infos = detail.inputs.filter((info, i) => media || !(info.optional && drafts[i]?.skip));
+  const call = { way: { ...at, secure: at.base.startsWith('https:') }, model: detail.name, version, url, inputs: infos.map((info) => input(info, sent)) };
+  if (media) return file(call, media, drafts[0]!.fileName || `my.${media.split('/')[1]}`, detail);
+  return json(call);
+}
+
+function input(info: VersionDetail['inputs'][number], sent: readonly Tensor[]): Input {
+  const got = sent.find((t) => t.name === info.name);
+  const shape = got?.shape ?? (info.shape ?? [1]).map((n) => (n < 0 ? 1 : n));
+  return { name: info.name, datatype: info.datatype, shape, data: values(got, info.datatype, shape), sent: got };
 }
 
 /** The media type of a model whose only input is a file. */
@@ -28,14 +41,37 @@ function whole(detail: VersionDetail, drafts: readonly Draft[]): string {
 
 const authority = 'edgewise-ca.pem';
 
-function curl(url: string, way: Way, ...rest: string[]): Snippet {
-  const lines = [`curl ${way.secure ? `--cacert ${authority} ` : ''}${quote(url)}`, ...(way.keyed ? ['-H "Authorization: Bearer $EDGEWISE_KEY"'] : []), ...rest];
-  return { name: 'curl', text: lines.join(' \\\n  ') };
+/** A command with a body on its standard input, which `parts` are put into; without parts the body is an argument. */
+function piped(command: string[], body: string, parts: string[], argument: string, stdin: string): string {
+  const lines = (last: string) => [...command, last].join(' \\\n  ');
+  if (!parts.length) return lines(`${argument} ${quote(body)}`);
+  return `printf ${quote(body)} ${parts.map((p) => `"$(${p})"`).join(' ')} |\n${lines(stdin)}`;
 }
 
-function python(url: string, way: Way, before: string, data: string, headers: string[], after: string[]): Snippet {
+/** A text as the format of printf, whose parts stand where `hole` does. */
+const format = (body: string) => body.replaceAll('\\', '\\\\').replaceAll('%', '%%').replaceAll(hole, '%s');
+const hole = '\u0000';
+
+/** Many times one value, between commas, as a command of a shell writes it. */
+const many = (value: string, n: number) => `yes ${quote(value)} | head -n ${n} | paste -sd, -`;
+
+function body(inputs: readonly Input[], value: (i: Input) => string): string {
+  return `{"inputs":[${inputs.map((i) => `{"name":${JSON.stringify(i.name)},"datatype":"${i.datatype}","shape":${JSON.stringify(i.shape)},"data":[${i.data ? i.data.join(',') : value(i)}]}`).join(',')}]}`;
+}
+
+function curl({ way, url }: Call, ...rest: string[]): string[] {
+  return [`curl ${way.secure ? `--cacert ${authority} ` : ''}${quote(url)}`, ...(way.keyed ? ['-H "Authorization: Bearer $EDGEWISE_KEY"'] : []), ...rest];
+}
+
+function curlJSON(call: Call): string {
+  const long = call.inputs.filter((i) => !i.data);
+  const text = body(call.inputs, () => hole);
+  return piped(curl(call), long.length ? format(text) : text, long.map((i) => many(filler(i.datatype), elements(i.shape))), '-d', '--data-binary @-');
+}
+
+function python({ way, url }: Call, before: string, data: string, headers: string[], after: string[]): string {
   const all = [...(way.keyed ? ['"Authorization": "Bearer " + os.environ["EDGEWISE_KEY"]'] : []), ...headers];
-  return { name: 'Python', text: `import json${way.keyed ? ', os' : ''}${way.secure ? ', ssl' : ''}, urllib.request
+  return `import json${way.keyed ? ', os' : ''}${way.secure ? ', ssl' : ''}, urllib.request
 
 ${before}request = urllib.request.Request(
     ${JSON.stringify(url)},
@@ -43,12 +79,42 @@ ${before}request = urllib.request.Request(
     headers={${all.map((h) => `\n        ${h},`).join('')}${all.length ? '\n    ' : ''}},
 )
 ${way.secure ? `trusted = ssl.create_default_context(cafile="${authority}")\n` : ''}with urllib.request.urlopen(request${way.secure ? ', context=trusted' : ''}) as response:
-    ${after.join('\n    ')}` };
+    ${after.join('\n    ')}`;
 }
 
-function javascript(url: string, way: Way, before: string[], body: string, headers: string[], after: string[]): Snippet {
+const dtypes: Record<string, string> = { BOOL: 'bool_', FP16: 'float16', FP32: 'float32', FP64: 'float64', BF16: 'float32', BYTES: 'object_' };
+const dtype = (datatype: string) => `np.${dtypes[datatype] ?? datatype.toLowerCase()}`;
+
+/** An array of NumPy with the values of an input. */
+function array(i: Input): string {
+  const shape = JSON.stringify(i.shape);
+  if (!i.data) return i.datatype === 'BYTES' ? `np.full(${shape}, b"text", dtype=np.object_)` : `np.zeros(${shape}, dtype=${dtype(i.datatype)})`;
+  const list = i.datatype === 'BYTES' ? `[s.encode() for s in ${literal(i.data)}]` : literal(i.data);
+  return `np.array(${list}, dtype=${dtype(i.datatype)}).reshape(${shape})`;
+}
+
+/** Triton's client: its two modules are called the same way. */
+function triton(call: Call, arrays: string[]): string {
+  const { way } = call;
+  const host = JSON.stringify(new URL(way.base).host);
+  const tls = way.secure ? `, ssl=True, ssl_options={"ca_certs": "${authority}"}` : '';
+  const options = [...(call.version ? [`model_version="${call.version}"`] : []), ...(way.keyed ? ['headers={"Authorization": "Bearer " + os.environ["EDGEWISE_KEY"]}'] : [])];
+  return `${way.keyed ? 'import os\n\n' : ''}import numpy as np
+import tritonclient.http as triton  # pip install tritonclient[http]
+
+client = triton.InferenceServerClient(${host}${tls})
+inputs = [
+${call.inputs.map((i) => `    triton.InferInput(${JSON.stringify(i.name)}, ${JSON.stringify(i.shape)}, "${i.datatype}"),`).join('\n')}
+]
+${arrays.map((a, n) => `inputs[${n}].set_data_from_numpy(${a})`).join('\n')}
+result = client.infer(${[JSON.stringify(call.model), 'inputs', ...options].join(', ')})
+for output in result.get_response()["outputs"]:
+    print(output["name"], result.as_numpy(output["name"]))`;
+}
+
+function javascript({ way, url }: Call, before: string[], body: string, headers: string[], after: string[]): string {
   const all = [...(way.keyed ? ['Authorization: `Bearer ${process.env.EDGEWISE_KEY}`'] : []), ...headers];
-  return { name: 'JavaScript', text: [
+  return [
     ...(way.secure ? [`// Node.js trusts the box with NODE_EXTRA_CA_CERTS=${authority}`] : []),
     ...before,
     `const response = await fetch(${JSON.stringify(url)}, {`,
@@ -58,35 +124,103 @@ function javascript(url: string, way: Way, before: string[], body: string, heade
     '});',
     'if (!response.ok) throw new Error((await response.json()).error);',
     ...after,
-  ].join('\n') };
+  ].join('\n');
 }
 
-function file(url: string, way: Way, media: string, name: string, detail: VersionDetail): Snippet[] {
+/** A string of C#, which has no line separators in it. */
+const sharp = (s: string) => JSON.stringify(s).replaceAll(/[\u0085\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+
+function csharp({ way, url }: Call, using: string[], content: string[]): string {
+  return `${['System', ...using, 'System.Net.Http', 'System.Threading.Tasks'].map((u) => `using ${u};`).join('\n')}
+
+class Program
+{
+${way.secure ? `    // .NET on Linux trusts the box with SSL_CERT_FILE=${authority}\n` : ''}    static void Main()
+    {
+        Run().GetAwaiter().GetResult();
+    }
+
+    static async Task Run()
+    {
+        using (var client = new HttpClient())
+        {
+${way.keyed ? '            client.DefaultRequestHeaders.Add("Authorization", "Bearer " + Environment.GetEnvironmentVariable("EDGEWISE_KEY"));\n' : ''}${content.map((c) => `            ${c}`).join('\n')}
+            var response = await client.PostAsync(${sharp(url)}, content);
+            Console.WriteLine(await response.Content.ReadAsStringAsync());
+            response.EnsureSuccessStatusCode();
+        }
+    }
+}`;
+}
+
+function csharpJSON(call: Call): string {
+  const [first, ...rest] = body(call.inputs, () => hole).split(hole);
+  const long = call.inputs.filter((i) => !i.data);
+  const parts = rest.map((part, n) => ` + string.Join(",", Enumerable.Repeat(${sharp(filler(long[n]!.datatype))}, ${elements(long[n]!.shape)}))\n                + ${sharp(part)}`);
+  return csharp(call, long.length ? ['System.Linq', 'System.Text'] : ['System.Text'], [`var body = ${sharp(first!)}${parts.join('')};`, 'var content = new StringContent(body, Encoding.UTF8, "application/json");']);
+}
+
+const fields: Record<string, string> = { BOOL: 'bool', INT8: 'int', INT16: 'int', INT32: 'int', INT64: 'int64', UINT8: 'uint', UINT16: 'uint', UINT32: 'uint', UINT64: 'uint64', FP32: 'fp32', FP64: 'fp64', BYTES: 'bytes' };
+const bytesOf = (s: string) => base64(new TextEncoder().encode(s));
+
+/** The box describes its services to grpcurl by reflection. */
+function grpc({ way, model, version }: Call, inputs: string, raw: string, parts: string[]): string {
+  const text = `{"model_name":${JSON.stringify(model)},${version ? `"model_version":"${version}",` : ''}"inputs":[${inputs}]${raw}}`;
+  const command = [`grpcurl ${way.secure ? `-cacert ${authority}` : '-plaintext'}`, ...(way.keyed ? ['-H "authorization: Bearer $EDGEWISE_KEY"'] : [])];
+  const target = `${quote(way.grpc)} inference.GRPCInferenceService/ModelInfer`;
+  if (!parts.length) return [...command, `-d ${quote(text)}`, target].join(' \\\n  ');
+  return piped([...command, '-d @'], format(text), parts, '', target);
+}
+
+function grpcTyped(call: Call): string {
+  const head = (i: Input) => `"name":${JSON.stringify(i.name)},"datatype":"${i.datatype}","shape":${JSON.stringify(i.shape)}`;
+  // Typed contents have no field for these: all inputs go as bytes then.
+  if (call.inputs.some((i) => !fields[i.datatype])) {
+    const long = call.inputs.filter((i) => !i.data);
+    const raw = call.inputs.map((i) => `"${i.data ? base64(encode(i.sent ?? zeros(i))) : hole}"`);
+    return grpc(call, call.inputs.map((i) => `{${head(i)}}`).join(','), `,"raw_input_contents":[${raw.join(',')}]`, long.map((i) => `head -c ${encode(zeros(i)).length} /dev/zero | base64 -w0`));
+  }
+  const data = (i: Input) => (i.data ? i.data.map((v) => (i.datatype === 'BYTES' ? `"${bytesOf(JSON.parse(v) as string)}"` : v)).join(',') : hole);
+  const value = (i: Input) => (i.datatype === 'BYTES' ? `"${bytesOf('text')}"` : filler(i.datatype));
+  return grpc(call, call.inputs.map((i) => `{${head(i)},"contents":{"${fields[i.datatype]}_contents":[${data(i)}]}}`).join(','), '', call.inputs.filter((i) => !i.data).map((i) => many(value(i), elements(i.shape))));
+}
+
+function zeros(i: Input): Tensor {
+  const n = elements(i.shape);
+  const data = i.datatype === 'BYTES' ? Array.from({ length: n }, () => new Uint8Array()) : i.datatype === 'INT64' ? new BigInt64Array(n) : i.datatype === 'UINT64' ? new BigUint64Array(n) : new Float32Array(n);
+  return { name: i.name, datatype: i.datatype, shape: [...i.shape], data };
+}
+
+function file(call: Call, media: string, name: string, detail: VersionDetail): Snippet[] {
   const outputs = detail.outputs.map((o) => comment(o.name)).join(', ');
-  return [
-    curl(url, way, `-H 'Content-Type: ${media}'`, `--data-binary @${quote(name)}`),
-    python(url, way, '', `open(${JSON.stringify(name)}, "rb").read()`, [`"Content-Type": ${JSON.stringify(media)}`], ['answer = json.load(response)', `for output in answer["outputs"]:  # ${outputs}`, '    print(output["name"], output["shape"], output["data"][:10])']),
-    javascript(url, way, ["import { readFile } from 'node:fs/promises';", ''], `await readFile(${JSON.stringify(name)})`, [`'Content-Type': ${JSON.stringify(media)}`], [`const { outputs } = await response.json(); // ${outputs}`, 'console.log(outputs);']),
-  ];
+  const [only] = call.inputs as [Input];
+  return named(call, [
+    curl(call, `-H 'Content-Type: ${media}'`, `--data-binary @${quote(name)}`).join(' \\\n  '),
+    python(call, '', `open(${JSON.stringify(name)}, "rb").read()`, [`"Content-Type": ${JSON.stringify(media)}`], ['answer = json.load(response)', `for output in answer["outputs"]:  # ${outputs}`, '    print(output["name"], output["shape"], output["data"][:10])']),
+    triton(call, [`np.array([open(${JSON.stringify(name)}, "rb").read()], dtype=np.object_).reshape(${JSON.stringify(only.shape)})`]),
+    javascript(call, ["import { readFile } from 'node:fs/promises';", ''], `await readFile(${JSON.stringify(name)})`, [`'Content-Type': ${JSON.stringify(media)}`], [`const { outputs } = await response.json(); // ${outputs}`, 'console.log(outputs);']),
+    csharp(call, ['System.IO', 'System.Net.Http.Headers'], [`var content = new ByteArrayContent(File.ReadAllBytes(${sharp(name)}));`, `content.Headers.ContentType = new MediaTypeHeaderValue(${sharp(media)});`]),
+    grpc(call, `{"name":${JSON.stringify(only.name)},"datatype":"BYTES","shape":${JSON.stringify(only.shape)},"contents":{"bytes_contents":["${hole}"]}}`, '', [`base64 -w0 ${quote(name)}`]),
+  ]);
 }
 
-function json(url: string, way: Way, detail: VersionDetail, sent: readonly Tensor[]): Snippet[] {
-  const inputs = detail.inputs.map((info) => {
-    const got = sent.find((t) => t.name === info.name);
-    const shape = got?.shape ?? (info.shape ?? [1]).map((n) => (n < 0 ? 1 : n));
-    return { name: info.name, datatype: info.datatype, shape, data: values(got, info.datatype, shape) };
-  });
-  const data = `{"inputs":[${inputs.map((i) => `{"name":${JSON.stringify(i.name)},"datatype":"${i.datatype}","shape":${JSON.stringify(i.shape)},"data":${i.data ? `[${i.data.join(',')}]` : '[ … ]'}}`).join(',')}]}`;
+function json(call: Call): Snippet[] {
+  const { inputs } = call;
   const make = inputs.map((i) => `    {"name": ${JSON.stringify(i.name)}, "datatype": "${i.datatype}", "shape": ${JSON.stringify(i.shape)}, "data": ${i.data ? literal(i.data) : `[${literal([filler(i.datatype)]).slice(1, -1)}] * ${elements(i.shape)}`}},`).join('\n');
   const js = inputs.map((i) => `  { name: ${JSON.stringify(i.name)}, datatype: '${i.datatype}', shape: ${JSON.stringify(i.shape)}, data: ${i.data ? `[${i.data.join(',')}]` : `Array(${elements(i.shape)}).fill(${filler(i.datatype)})`} },`).join('\n');
   // A number of JavaScript does not hold every whole one of 64 bits: such a body is written as it is.
   const exact = inputs.every((i) => !/INT64$/.test(i.datatype) || (i.data ?? []).every((v) => Number.isSafeInteger(Number(v))));
-  return [
-    curl(url, way, `-d ${quote(data)}`),
-    python(url, way, `inputs = [\n${make}\n]\n`, 'json.dumps({"inputs": inputs}).encode()', [], ['print(json.load(response)["outputs"])']),
-    javascript(url, way, exact ? ['const inputs = [', js, '];'] : [`const body = ${JSON.stringify(data)};`], exact ? 'JSON.stringify({ inputs })' : 'body', [], ['console.log((await response.json()).outputs);']),
-  ];
+  return named(call, [
+    curlJSON(call),
+    python(call, `inputs = [\n${make}\n]\n`, 'json.dumps({"inputs": inputs}).encode()', [], ['print(json.load(response)["outputs"])']),
+    triton(call, inputs.map(array)),
+    javascript(call, exact ? ['const inputs = [', js, '];'] : [`const body = ${JSON.stringify(body(inputs, (i) => Array(elements(i.shape)).fill(filler(i.datatype)).join(',')))};`], exact ? 'JSON.stringify({ inputs })' : 'body', [], ['console.log((await response.json()).outputs);']),
+    csharpJSON(call),
+    grpcTyped(call),
+  ]);
 }
+
+const named = (call: Call, texts: string[]): Snippet[] => ['curl', 'Python', 'tritonclient', 'JavaScript', 'C#', 'gRPC'].map((name, i) => ({ name, text: texts[i]! })).filter((s) => s.name !== 'gRPC' || call.way.grpc);
 
 /** Values as Python writes them, out of those of JSON. */
 const literal = (data: string[]) => `[${data.map((v) => (v === 'true' ? 'True' : v === 'false' ? 'False' : v)).join(',')}]`;

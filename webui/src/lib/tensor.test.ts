@@ -79,17 +79,17 @@ describe('what is shown', () => {
 
 describe('calls with such values', () => {
   const detail = (datatype: string, count: number) => ({ name: 'm', version: 1, inputs: [info('x', datatype, [count])], outputs: [] }) as never;
-  const calls = (datatype: string, data: Tensor['data'], count = data.length) => snippets('http://box', detail(datatype, count), [], true, [{ name: 'x', datatype, shape: [count], data }], false).map((s) => s.text);
+  const calls = (datatype: string, data: Tensor['data'], count = data.length) => snippets({ base: 'http://box', grpc: 'box:8001', keyed: false }, detail(datatype, count), [], true, [{ name: 'x', datatype, shape: [count], data }]).map((s) => s.text);
   it('hold whole numbers of 64 bits exactly', () => {
     for (const call of calls('INT64', BigInt64Array.of(9007199254740993n))) expect(call).toContain('9007199254740993');
-    expect(calls('INT64', BigInt64Array.of(9007199254740993n))[2]).toContain(String.raw`\"data\":[9007199254740993]`);
+    expect(calls('INT64', BigInt64Array.of(9007199254740993n))[3]).toContain(String.raw`\"data\":[9007199254740993]`);
   });
   it('hold numbers of 32 bits as they were typed', () => expect(calls('FP32', Float32Array.of(0.1, 2))[0]).toContain('"data":[0.1,2]'));
   it('leave out what JSON has no word for', () => {
     for (const call of [...calls('FP32', Float32Array.of(NaN)), ...calls('BYTES', [Uint8Array.of(0xff, 0xfe)])]) expect(call).not.toMatch(/null|NaN|\ufffd/);
   });
   it('stand for long values with ones of their type', () => {
-    const [, python, javascript] = calls('BYTES', [new Uint8Array(1000)]);
+    const [, python, , javascript] = calls('BYTES', [new Uint8Array(1000)]);
     expect(python).toContain('"data": ["text"] * 1');
     expect(javascript).toContain('Array(1).fill("text")');
     expect(calls('INT32', new Int32Array(100))[1]).toContain('[0] * 100');
@@ -97,7 +97,7 @@ describe('calls with such values', () => {
   it('leave out an optional input that the reader left out', () => {
     const two = { name: 'm', version: 1, inputs: [info('x', 'FP32', [1]), { ...info('o', 'FP32', [1]), optional: true }], outputs: [] } as never;
     const drafts = [draft(info('x', 'FP32', [1])), { ...draft(info('o', 'FP32', [1])), skip: true }];
-    expect(snippets('http://box', two, drafts, true, [], false)[0]!.text).not.toContain('"o"');
+    expect(snippets({ base: 'http://box', grpc: '', keyed: false }, two, drafts, true, [])[0]!.text).not.toContain('"o"');
   });
 });
 

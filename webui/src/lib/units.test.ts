@@ -35,7 +35,7 @@ describe('addresses', () => {
 
 describe('calls for programs', () => {
   const detail = { name: 'm', version: 2, inputs: [{ name: 'x', datatype: 'BOOL', shape: [1, 2] }], outputs: [{ name: 'y', datatype: 'FP32', shape: [1] }] } as never;
-  const text = (base: string, keyed: boolean) => snippets(base, detail, [], false, [{ name: 'x', datatype: 'BOOL', shape: [1, 2], data: Uint8Array.of(1, 0) }], keyed).map((s) => s.text);
+  const text = (base: string, keyed: boolean) => snippets({ base, grpc: 'box:8001', keyed }, detail, [], false, [{ name: 'x', datatype: 'BOOL', shape: [1, 2], data: Uint8Array.of(1, 0) }]).map((s) => s.text);
   it('trust the box over TLS alone', () => {
     for (const call of text('https://box', true)) expect(call).toContain('edgewise-ca.pem');
     for (const call of text('http://127.0.0.1:8000', true)) expect(call).not.toMatch(/authority|ssl|cacert/);
@@ -45,25 +45,41 @@ describe('calls for programs', () => {
     for (const call of text('http://box', false)) expect(call).not.toMatch(/EDGEWISE_KEY|Authorization/);
   });
   it('are written as each language writes', () => {
-    const [curl, python, javascript] = text('http://box', false);
+    const [curl, python, triton, javascript, csharp, grpc] = text('http://box', false);
     expect(curl).toBe(`curl http://box/v2/models/m/versions/2/infer \\\n  -d '{"inputs":[{"name":"x","datatype":"BOOL","shape":[1,2],"data":[true,false]}]}'`);
     expect(python).toContain('"data": [True,False]');
+    expect(triton).toContain('np.array([True,False], dtype=np.bool_).reshape([1,2])');
     expect(javascript).toContain('data: [true,false]');
+    expect(csharp).toContain('\\"data\\":[true,false]');
+    expect(grpc).toContain('"contents":{"bool_contents":[true,false]}');
   });
   it('leave words as they are that read like values', () => {
     const words = { name: 'm', version: 1, inputs: [{ name: 'x', datatype: 'BYTES', shape: [2] }, { name: 'z', datatype: 'BOOL', shape: [1] }], outputs: [] } as never;
     const sent = [{ name: 'x', datatype: 'BYTES', shape: [2], data: ['true', "it's"].map((t) => new TextEncoder().encode(t)) }];
-    const [curl, python] = snippets('http://box', words, [], true, sent, false).map((s) => s.text);
+    const [curl, python] = snippets({ base: 'http://box', grpc: '', keyed: false }, words, [], true, sent).map((s) => s.text);
     expect(python).toContain('"data": ["true","it\'s"]');
     expect(curl).toContain(`"data":["true","it'\\''s"]`);
+  });
+  it('make long values where they run, and leave out gRPC where there is none', () => {
+    const long = { name: 'm%', version: 1, inputs: [{ name: 'x', datatype: 'FP32', shape: [-1, 64] }, { name: 'h\\', datatype: 'FP16', shape: [49] }], outputs: [] } as never;
+    const [curl, , triton, javascript, csharp, ...none] = snippets({ base: 'http://box', grpc: '', keyed: false }, long, [], true, []).map((s) => s.text);
+    expect(curl).toBe(`printf '{"inputs":[{"name":"x","datatype":"FP32","shape":[1,64],"data":[%s]},{"name":"h\\\\\\\\","datatype":"FP16","shape":[49],"data":[%s]}]}' "$(yes 0.0 | head -n 64 | paste -sd, -)" "$(yes 0.0 | head -n 49 | paste -sd, -)" |\ncurl http://box/v2/models/m%25/infer \\\n  --data-binary @-`);
+    expect(triton).toContain('np.zeros([1,64], dtype=np.float32)');
+    expect(javascript).toContain('Array(64).fill(0.0)');
+    expect(csharp).toContain('string.Join(",", Enumerable.Repeat("0.0", 64))');
+    expect(none).toEqual([]);
+    const grpc = snippets({ base: 'http://box', grpc: 'box:8001', keyed: false }, long, [], true, []).at(-1)!.text;
+    expect(grpc).toContain('"raw_input_contents":["%s","%s"]');
+    expect(grpc).toContain('"$(head -c 256 /dev/zero | base64 -w0)" "$(head -c 98 /dev/zero | base64 -w0)" |\ngrpcurl -plaintext');
   });
   it('do not become programs that a model has written', () => {
     const named = 'boxes\nimport os; os.system("halt")\u2028process.exit()';
     const hostile = { name: 'm', version: 1, inputs: [{ name: 'image', datatype: 'BYTES', shape: [1] }], outputs: [{ name: named, datatype: 'FP32', shape: [1] }] } as never;
     const picture = { ...draft({ name: 'image', datatype: 'BYTES', shape: [1] } as never), kind: 'picture' as const, file: null, fileName: "it's $(halt).jpg" };
-    const [curl, python, javascript] = snippets('http://box', hostile, [picture], true, [], false).map((s) => s.text);
+    const [curl, python, triton, javascript, csharp, grpc] = snippets({ base: 'http://box', grpc: 'box:8001', keyed: false }, hostile, [picture], true, []).map((s) => s.text);
     expect(curl).toContain(`--data-binary @'it'\\''s $(halt).jpg'`);
-    for (const call of [python, javascript]) for (const line of call!.split(/[\n\u2028]/)) expect(line.trim()).not.toMatch(/^(import os;|process)/);
+    expect(grpc).toContain(`"$(base64 -w0 'it'\\''s $(halt).jpg')"`);
+    for (const call of [python, triton, javascript, csharp]) for (const line of call!.split(/[\n\u2028]/)) expect(line.trim()).not.toMatch(/^(import os;|process)/);
   });
 });
 

@@ -1,0 +1,91 @@
+// The code samples of “Try it” run as they stand there: copied out of the page for models of several kinds, and run by curl, Node.js and
+// Python, and by grpcurl and Triton's client where they are; their answers are those of the API.
+import { execFile, spawnSync } from 'node:child_process';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { check, equal, inspect, sample, scenario } from './harness.mjs';
+import { times } from './onnx.mjs';
+
+process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'; // the harness believes the box; the samples check its certificate
+process.removeAllListeners('warning');
+
+const exec = promisify(execFile);
+const there = (command, ...args) => spawnSync(command, args).status === 0;
+/** How each language is run: the file that it stands in, the command, and whether this machine has that. */
+const languages = {
+  curl: { file: 'sample.sh', command: ['bash', 'sample.sh'], there: true },
+  Python: { file: 'sample.py', command: ['python3', 'sample.py'], there: true },
+  tritonclient: { file: 'triton.py', command: ['python3', 'triton.py'], parse: ['python3', '-m', 'py_compile', 'triton.py'], there: there('python3', '-c', 'import numpy, tritonclient.http') },
+  JavaScript: { file: 'sample.mjs', command: ['node', 'sample.mjs'], there: true },
+  // Mono has a store of certificates of its own, so what runs with .NET is compiled here.
+  'C#': { file: 'sample.cs', parse: there('mcs', '--version') ? ['mcs', '-r:System.Net.Http.dll', '-out:sample.exe', 'sample.cs'] : undefined, there: false },
+  gRPC: { file: 'grpc.sh', command: ['bash', 'grpc.sh'], parse: ['bash', '-n', 'grpc.sh'], there: there('grpcurl', '-version') },
+};
+
+export default () => scenario({ tls: true, imports: ['dist/demo/models', 'dist/demo/pipelines'] }, async (box, visitor) => {
+  const admin = await box.claim();
+  const pushed = await admin.fetch('/api/v1/models/gauge/versions?promote=true&file=model.onnx', { method: 'POST', body: times(3), headers: { 'Content-Type': 'application/octet-stream' } });
+  check(pushed.ok, `pushing: ${await pushed.text()}`);
+  const folder = mkdtempSync(join(tmpdir(), 'edgewise-samples-'));
+  const { page } = visitor;
+  await visitor.login();
+  await visitor.open('/settings/security', 'Settings');
+  const download = page.waitForEvent('download');
+  await page.getByRole('link', { name: 'Download the CA certificate' }).click();
+  const authority = join(folder, 'edgewise-ca.pem');
+  await (await download).saveAs(authority);
+  const key = (await admin.call('POST', '/keys', { name: 'samples', rights: ['infer', 'read'], models: [], rate: 0, concurrency: 0 })).secret;
+  const env = { PATH: process.env.PATH, HOME: process.env.HOME, EDGEWISE_KEY: key, NODE_EXTRA_CA_CERTS: authority, SSL_CERT_FILE: authority };
+  copyFileSync(sample('face.jpg'), join(folder, 'face.jpg'));
+
+  /** Copies every sample that the page shows and runs it; `right` looks at what it prints. */
+  const run = async (what, right) => {
+    const left = [];
+    for (const [name, language] of Object.entries(languages)) {
+      await page.getByRole('group', { name: 'Language' }).getByRole('button', { name, exact: true }).click();
+      writeFileSync(join(folder, language.file), await page.getByLabel(`The call in ${name}`).innerText());
+      const [command, ...args] = language.there ? language.command : (language.parse ?? ['true']);
+      const { stdout } = await exec(command, args, { cwd: folder, env, maxBuffer: 1 << 26 }).catch((e) => { throw new Error(`${what} in ${name}: ${e.message}\n${e.stdout}`); });
+      if (!language.there) left.push(name);
+      else check(right(stdout, name), `${what} in ${name} answers\n${stdout.slice(0, 2000)}`);
+    }
+    console.log(`${what}: all run but ${left.join(', ') || 'none'}, which are compiled or parsed at most`);
+  };
+  const ask = async () => {
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.getByRole('link', { name: /^Trace of request/ }).waitFor();
+  };
+
+  // Numbers that were typed are in the samples, and so are their answers.
+  await visitor.open('/models/gauge/try', 'gauge');
+  await page.getByRole('textbox', { name: 'x', exact: true }).fill('[[1, 2, 3.5, -4]]');
+  await ask();
+  const floats = Buffer.from(Float32Array.of(3, 6, 10.5, -12).buffer).toString('base64');
+  const numbers = (text) => text.match(/-?\d+(\.\d+)?/g).map(Number).join(' ');
+  await run('numbers', (text, name) => (name === 'gRPC' ? text.includes(floats) : numbers(text).includes('3 6 10.5 -12')));
+  const problems = await inspect(page, 'samples');
+  for (const width of [1440, 390]) {
+    await page.setViewportSize({ width, height: 860 });
+    equal(await page.evaluate(() => Math.max(0, document.documentElement.scrollWidth - innerWidth)), 0, `what leaves the page to the side at ${width} px`);
+  }
+  problems.push(...(await inspect(page, 'samples on a phone')));
+  await page.setViewportSize({ width: 1280, height: 860 });
+
+  // Inputs that are too long for a line: zeros of the model's shape.
+  await visitor.open('/models/face/try', 'face');
+  await page.getByRole('group', { name: 'Language' }).waitFor();
+  const shapes = (await admin.call('GET', '/models/face/versions/1')).outputs.map((o) => o.shape.filter((d) => d > 1).join());
+  await run('long inputs', (text) => text.length > 1000 || shapes.some((s) => text.includes(s)));
+
+  // A picture is the body.
+  await visitor.open('/models/faces/try', 'faces');
+  await page.locator('input[type=file]').setInputFiles(sample('face.jpg'));
+  await ask();
+  const boxes = (await (await admin.fetch('/v2/models/faces/infer', { method: 'POST', body: readFileSync(sample('face.jpg')), headers: { 'Content-Type': 'image/jpeg' } })).json()).outputs;
+  const first = String(boxes.find((o) => o.name === 'box').data[0]).slice(0, 5);
+  await run('a picture', (text, name) => name === 'gRPC' || text.includes(first));
+  equal(problems, [], 'what axe found');
+  rmSync(folder, { recursive: true, force: true });
+});
