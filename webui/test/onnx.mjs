@@ -8,7 +8,7 @@ const INT64 = 7;
 const dimension = (d) => bytes(1, typeof d === 'string' ? bytes(2, d) : number(1, d));
 const value = (name, type, dims) => Buffer.concat([bytes(1, name), bytes(2, bytes(1, Buffer.concat([number(1, type), bytes(2, Buffer.concat(dims.map(dimension)))])))]);
 const tensor = (name, type, dims, raw) => Buffer.concat([...dims.map((d) => number(1, d)), number(2, type), bytes(8, name), bytes(9, raw)]);
-const node = (op, inputs, outputs) => Buffer.concat([...inputs.map((i) => bytes(1, i)), ...outputs.map((o) => bytes(2, o)), bytes(4, op)]);
+const node = (op, inputs, outputs, name = '') => Buffer.concat([...inputs.map((i) => bytes(1, i)), ...outputs.map((o) => bytes(2, o)), ...(name ? [bytes(3, name)] : []), bytes(4, op)]);
 
 function model(nodes, weights, inputs, outputs, metadata = {}) {
   const graph = Buffer.concat([...nodes.map((n) => bytes(1, n)), bytes(2, 'graph'), ...weights.map((w) => bytes(5, w)), ...inputs.map((i) => bytes(11, i)), ...outputs.map((o) => bytes(12, o))]);
@@ -75,4 +75,10 @@ export function masks() {
     [value('images', FLOAT, [1, 3, 64, 64])], [value('output0', FLOAT, [1, 7, 84]), value('output1', FLOAT, [1, 2, 16, 16])],
     { task: 'segment', names: "{0: 'cat'}", stride: '32', imgsz: '[64, 64]' },
   );
+}
+
+/** A long chain of operations, named as exporters name those of blocks within stages, or not at all. */
+export function chain(n, named) {
+  const nodes = Array.from({ length: n }, (_, i) => node('Add', [i ? `t${i}` : 'x', 'k'], [i === n - 1 ? 'y' : `t${i + 1}`], named ? `/stage${Math.floor(i / 200)}/block${Math.floor(i / 10) % 20}/add${i}` : ''));
+  return model(nodes, [tensor('k', FLOAT, [1], float(1))], [value('x', FLOAT, ['n', 4])], [value('y', FLOAT, ['n', 4])]);
 }

@@ -9,12 +9,16 @@ export type Drawing = { shown: Shown[]; edges: { from: string; to: string; tenso
 
 /** As many as a reader can take in and a browser can move. */
 export const mostShown = 300;
+/** Operations of one name that are drawn apart at once, and into how many runs more of them are put. */
+const mostTogether = 100;
+const runs = 60;
 
 const scope = (n: Node): string[] => n.name.split('/').filter(Boolean).slice(0, -1);
 
 /** Draws the operations of a graph, and groups of them by their names where there are too many. Opened groups are drawn apart. */
 export function draw(graph: Graph, opened: ReadonlySet<string>): Drawing {
-  const groups = graph.nodes.length <= mostShown ? null : grouped(graph.nodes, opened);
+  const all = groupsOf(graph);
+  const groups = all?.map((names) => names.find((name) => !opened.has(name)) ?? '');
   const of = (i: number): string => groups?.[i] ?? '';
   const shown = new Map<string, Shown>();
   const home: string[] = [];
@@ -46,26 +50,36 @@ function wires(graph: Graph, home: string[], maker: Map<string, string>): Drawin
   return [...seen.values()];
 }
 
-/** The group of each node: the first part of its name that is not opened, or a run of neighbours where names say nothing. */
-function grouped(nodes: readonly Node[], opened: ReadonlySet<string>): string[] {
+/**
+ * The groups that each node is in, from the outermost to the innermost: the parts of its name, and a run of neighbours where names
+ * say nothing or leave too many together. Null where the graph is small enough to be drawn whole.
+ */
+export function groupsOf(graph: Graph): string[][] | null {
+  const { nodes } = graph;
+  if (nodes.length <= mostShown) return null;
   const named = nodes.filter((n) => scope(n).length > 0).length > nodes.length / 2;
-  if (!named) {
-    const size = Math.ceil(nodes.length / 60);
-    return nodes.map((_, i) => {
+  const scopes = nodes.map((n) => (named ? scope(n).map((_, i, parts) => parts.slice(0, i + 1).join('/')) : []));
+  const together = new Map<string, number[]>();
+  scopes.forEach((names, i) => {
+    const last = names.at(-1) ?? '';
+    const list = together.get(last);
+    if (list) list.push(i);
+    else together.set(last, [i]);
+  });
+  for (const [last, list] of together) {
+    if (list.length <= mostTogether) continue;
+    const size = Math.ceil(list.length / runs);
+    list.forEach((node, i) => {
       const run = Math.floor(i / size);
-      const name = msg.model.operationsTo(run * size + 1, Math.min(nodes.length, (run + 1) * size));
-      return opened.has(name) ? '' : name;
+      const range = msg.model.operationsTo(run * size + 1, Math.min(list.length, (run + 1) * size));
+      scopes[node]!.push(last ? `${last}, ${range}` : range);
     });
   }
-  return nodes.map((n) => {
-    const parts = scope(n);
-    for (let depth = 1; depth <= parts.length; depth++) {
-      const name = parts.slice(0, depth).join('/');
-      if (!opened.has(name)) return name;
-    }
-    return '';
-  });
+  return scopes;
 }
+
+/** What is left open when a group is closed: not what is inside of it. */
+export const closed = (opened: ReadonlySet<string>, group: string): Set<string> => new Set([...opened].filter((name) => name !== group && !name.startsWith(group + '/') && !name.startsWith(group + ', ')));
 
 /** The operations whose name, kind or tensors hold a text. */
 export function find(graph: Graph, text: string): number[] {
