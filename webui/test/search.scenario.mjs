@@ -79,11 +79,12 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   equal(problems, [], 'what axe found');
 
   // The reader who may only look is not shown what is not for them.
-  await admin.call('POST', '/users', { name: 'vera', role: 'viewer', password: password });
+  await admin.call('POST', '/users', { name: 'vera', role: 'viewer', password });
   await page.setViewportSize({ width: 1280, height: 860 });
-  await page.goto('about:blank'); // its stream would end with the session
+  await page.goto('about:blank');
   await visitor.context.clearCookies();
-  await visitor.login('vera', password);
+  await visitor.login('vera');
+  await page.getByText('Live', { exact: true }).waitFor(); // no topic of the stream is beyond a viewer
   await open();
   await page.keyboard.type('reserve_bytes');
   await page.getByText('Nothing that matches.').waitFor();
