@@ -167,11 +167,15 @@ type DraftSave struct {
 	Revision int64           `json:"revision"` // that it was read with
 }
 
-// DraftProblem is something that is wrong with a draft.
+// DraftProblem is something that is wrong with a draft, and where.
 type DraftProblem struct {
-	Text   string `json:"text"`
-	Step   *int   `json:"step,omitempty"`
-	Tensor string `json:"tensor,omitempty"`
+	Text   string   `json:"text"`
+	Step   *int     `json:"step,omitempty"`
+	Tensor string   `json:"tensor,omitempty"`
+	Input  string   `json:"input,omitempty"`  // of the step, or of the ensemble where there is no step
+	Output string   `json:"output,omitempty"` // likewise
+	Code   string   `json:"code,omitempty"`   // of the problems that the page says in its own language
+	Names  []string `json:"names,omitempty"`  // what the text of a code names, in its order
 }
 
 // DraftStep is the model that a step of a draft would run.

@@ -133,26 +133,69 @@ func learnTensors(known map[string]admin.Tensor, s edgewise.EnsembleStep, step a
 }
 
 var (
-	stepInProblem   = regexp.MustCompile(`step (\d+)`)
-	tensorInProblem = regexp.MustCompile(`tensor '([^']+)'`)
+	stepOfProblem   = regexp.MustCompile(`^in ensemble '[^']*', step (\d+)`)
+	stepInProblem   = regexp.MustCompile(`\bstep (\d+)`)
+	tensorInProblem = regexp.MustCompile(`\btensor '([^']+)'`)
+	inputInProblem  = regexp.MustCompile(`\binput '([^']+)'`)
+	outputInProblem = regexp.MustCompile(`\boutput '([^']+)'`)
 )
+
+// codes are the problems that clients may say in their own words; the groups of a pattern are the names.
+var codes = []struct {
+	code    string
+	pattern *regexp.Regexp
+}{
+	{"no_steps", regexp.MustCompile(`, 0 steps: want `)},
+	{"ensemble_output", regexp.MustCompile(`^model "[^"]*": output: want at least one$`)},
+	{"no_inputs", regexp.MustCompile(`: input_map has 0 entries`)},
+	{"no_outputs", regexp.MustCompile(`: output_map has 0 entries`)},
+	{"input_missing", regexp.MustCompile(`: input '(.+)' of the model is missing in input_map$`)},
+	{"input_unused", regexp.MustCompile(`, input '(.+)' is not used by any step$`)},
+	{"output_missing", regexp.MustCompile(`, no step makes output '(.+)'$`)},
+	{"tensor_missing", regexp.MustCompile(`, no step makes tensor '(.+)', which `)},
+	{"tensor_unused", regexp.MustCompile(`, tensor '(.+)', which .* is not used: `)},
+	{"types_differ", regexp.MustCompile(`, tensor '(.+)': .* of type (\w+), but .* of type (\w+)$`)},
+	{"shapes_differ", regexp.MustCompile(`, tensor '(.+)': .* of shape (\[.*\]), but .* of shape (\[.*\])$`)},
+	{"circle", regexp.MustCompile(`, steps wait for each other in a circle: `)},
+	{"no_model", regexp.MustCompile(`: there is no model '(.+)' on this box$`)},
+	{"no_live_version", regexp.MustCompile(`: model '(.+)' has no live version: `)},
+}
 
 // problems splits an error into its lines, one problem each.
 func problems(err error) []admin.DraftProblem {
 	list := []admin.DraftProblem{}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		p := admin.DraftProblem{Text: line}
-		if found := stepInProblem.FindStringSubmatch(line); found != nil {
-			if n, err := strconv.Atoi(found[1]); err == nil {
-				p.Step = &n
-			}
-		}
-		if found := tensorInProblem.FindStringSubmatch(line); found != nil {
-			p.Tensor = found[1]
-		}
-		list = append(list, p)
+		list = append(list, located(line))
 	}
 	return list
+}
+
+// located finds out where a problem is: at the step that its text begins with, else at the one that it names last,
+// where a tensor is read.
+func located(line string) admin.DraftProblem {
+	last := func(pattern *regexp.Regexp) (name string) {
+		if found := pattern.FindAllStringSubmatch(line, -1); found != nil {
+			name = found[len(found)-1][1]
+		}
+		return name
+	}
+	p := admin.DraftProblem{
+		Text: line, Tensor: last(tensorInProblem), Input: last(inputInProblem), Output: last(outputInProblem),
+	}
+	step := last(stepInProblem)
+	if found := stepOfProblem.FindStringSubmatch(line); found != nil {
+		step = found[1]
+	}
+	if n, err := strconv.Atoi(step); err == nil {
+		p.Step = &n
+	}
+	for _, c := range codes {
+		if found := c.pattern.FindStringSubmatch(line); found != nil {
+			p.Code, p.Names = c.code, found[1:]
+			break
+		}
+	}
+	return p
 }
 
 // Publish stores a draft as a version of its ensemble, and deletes the draft. Errors: NotFound, and those of

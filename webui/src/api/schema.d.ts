@@ -2283,6 +2283,17 @@ export interface components {
             /** @description index of the step it is about */
             step?: number;
             tensor?: string;
+            /** @description input of the step, or of the ensemble where there is no step */
+            input?: string;
+            /** @description output of the step, or of the ensemble where there is no step */
+            output?: string;
+            /**
+             * @description of the problems that clients may say in their own words
+             * @enum {string}
+             */
+            code?: "no_steps" | "ensemble_output" | "no_inputs" | "no_outputs" | "input_missing" | "input_unused" | "output_missing" | "tensor_missing" | "tensor_unused" | "types_differ" | "shapes_differ" | "circle" | "no_model" | "no_live_version";
+            /** @description what the text of a code names, in its order */
+            names?: string[];
         };
         Validation: {
             valid: boolean;
