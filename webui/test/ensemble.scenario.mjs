@@ -15,8 +15,9 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   // The list is the way of the keyboard.
   await page.getByRole('button', { name: 'List' }).press('Enter');
   for (const model of ['face_input', 'face']) {
-    await page.getByLabel('Add a step').focus();
-    await page.getByLabel('Add a step').selectOption(model);
+    await page.getByRole('combobox', { name: 'Add a step' }).fill(model);
+    await page.getByRole('option', { name: model }).first().waitFor();
+    await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: new RegExp(`\\. ${model}\\b`) }).waitFor();
   }
   const first = page.getByRole('listitem', { name: /^Step 1:/ });

@@ -82,3 +82,16 @@ export function chain(n, named) {
   const nodes = Array.from({ length: n }, (_, i) => node('Add', [i ? `t${i}` : 'x', 'k'], [i === n - 1 ? 'y' : `t${i + 1}`], named ? `/stage${Math.floor(i / 200)}/block${Math.floor(i / 10) % 20}/add${i}` : ''));
   return model(nodes, [tensor('k', FLOAT, [1], float(1))], [value('x', FLOAT, ['n', 4])], [value('y', FLOAT, ['n', 4])]);
 }
+
+/** Doubles rows of four numbers x to y, m times in sequence: as long as a request wants. */
+export function repeated() {
+  const BOOL = 9;
+  const GRAPH = 5;
+  const body = Buffer.concat([
+    bytes(1, node('Identity', ['go'], ['on'])), bytes(1, node('Mul', ['before', 'k'], ['after'])), bytes(2, 'body'),
+    ...[value('i', INT64, []), value('go', BOOL, []), value('before', FLOAT, ['n', 4])].map((v) => bytes(11, v)),
+    ...[value('on', BOOL, []), value('after', FLOAT, ['n', 4])].map((v) => bytes(12, v)),
+  ]);
+  const loop = Buffer.concat([node('Loop', ['m', '', 'x'], ['y']), bytes(5, Buffer.concat([bytes(1, 'body'), bytes(6, body), number(20, GRAPH)]))]);
+  return model([loop], [tensor('k', FLOAT, [1], float(2))], [value('m', INT64, [1]), value('x', FLOAT, ['n', 4])], [value('y', FLOAT, ['n', 4])]);
+}

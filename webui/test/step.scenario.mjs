@@ -90,7 +90,9 @@ export default () => scenario({}, async (box, visitor) => {
   await page.keyboard.press('Enter');
   await page.getByRole('button', { name: 'List' }).click();
   for (const model of ['doubled', 'trapping']) {
-    await page.getByLabel('Add a step').selectOption(model);
+    await page.getByRole('combobox', { name: 'Add a step' }).fill(model);
+    await page.getByRole('option', { name: model }).first().waitFor();
+    await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: new RegExp(`\\. ${model}\\b`) }).waitFor();
   }
   const [one, two] = [1, 2].map((n) => page.getByRole('listitem', { name: new RegExp(`^Step ${n}:`) }));

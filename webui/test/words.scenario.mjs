@@ -52,7 +52,9 @@ export default () => scenario({}, async (box, visitor) => {
   const draft = await admin.call('POST', '/drafts', { name: 'chain', config: {} });
   await visitor.open(`/ensembles/${draft.id}`, 'chain');
   await page.getByRole('button', { name: 'List' }).click();
-  await page.getByLabel('Add a step').selectOption('words');
+  await page.getByRole('combobox', { name: 'Add a step' }).fill('words');
+  await page.getByRole('option', { name: 'words' }).first().waitFor();
+  await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: /^1\. words/ }).waitFor();
   await shows('x', 'y');
   await page.getByRole('button', { name: 'Graph' }).click();

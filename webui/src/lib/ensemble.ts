@@ -91,6 +91,23 @@ export function connections(c: Config): { from: End; to: End; tensor: string }[]
   return list;
 }
 
+/** The node of the graph at an end of a connection: a step, or the inputs or outputs of the ensemble. */
+export const nodeOf = (e: End, source: boolean): string => (e.step >= 0 ? 's' + e.step : source ? 'in' : 'out');
+export const edgeOf = (w: { from: End; to: End }): string => `${nodeOf(w.from, true)}.${w.from.port}>${nodeOf(w.to, false)}.${w.to.port}`;
+
+/** A configuration without names for outputs of steps that nothing reads: they would be a problem that no view shows. */
+export function pruned(c: Config): Config {
+  const read = new Set([...connections(c).map((w) => w.tensor), ...steps(c).flatMap((s) => compared(s))]);
+  if (steps(c).every((s) => Object.values(s.output_map).every((t) => read.has(t)))) return c;
+  return withSteps(c, steps(c).map((s) => ({ ...s, output_map: Object.fromEntries(Object.entries(s.output_map).filter(([, t]) => read.has(t))) })));
+}
+
+/** The tensors that the condition of a step reads. */
+function compared(s: Step): string[] {
+  const condition = s.condition as { tensor?: string; default_output?: Record<string, { tensor?: string }> } | undefined;
+  return [condition?.tensor, ...Object.values(condition?.default_output ?? {}).map((d) => d.tensor)].filter((t) => t !== undefined);
+}
+
 /** Whether a step depends on another, directly or through others. */
 function needs(c: Config, step: number, other: number, seen = new Set<number>()): boolean {
   if (step === other) return true;
@@ -208,7 +225,7 @@ export function removeInput(c: Config, name: string): Config {
 /** The tensors that may be connected to a port of a step, and those that may not, with the reason. */
 export function candidates(c: Config, to: End, signatures: Signatures): { value: string; from: End; text: string; reason: string }[] {
   const list: { value: string; from: End; text: string; reason: string }[] = [];
-  for (const b of c.input) list.push({ value: `-1/${b.name}`, from: { step: -1, port: b.name }, text: `input ${b.name}`, reason: '' });
-  steps(c).forEach((s, i) => signatures(i)?.outputs.forEach((t) => list.push({ value: `${i}/${t.name}`, from: { step: i, port: t.name }, text: `${t.name} of ${i + 1}. ${s.model_name}`, reason: '' })));
+  for (const b of c.input) list.push({ value: `-1/${b.name}`, from: { step: -1, port: b.name }, text: msg.tensors.inputNamed(b.name), reason: '' });
+  steps(c).forEach((s, i) => signatures(i)?.outputs.forEach((t) => list.push({ value: `${i}/${t.name}`, from: { step: i, port: t.name }, text: msg.tensors.outputOfStep(t.name, i + 1, s.model_name), reason: '' })));
   return list.filter((x) => x.from.step !== to.step || to.step === -1).map((x) => ({ ...x, reason: refusal(c, x.from, to, signatures) }));
 }

@@ -208,8 +208,7 @@ describe('a draft', () => {
   it('leaves its steps where they stand when one goes, and brings it back to its place', async () => {
     const work = await begun();
     for (const name of ['a', 'b', 'c']) work.add(name);
-    [0, 1, 2].forEach((i) => work.move(`s${i}`, { x: i, y: 0 }));
-    work.move('in', { x: 9, y: 9 });
+    work.arrange({ s0: { x: 0, y: 0 }, s1: { x: 1, y: 0 }, s2: { x: 2, y: 0 }, in: { x: 9, y: 9 } });
     const before = work.places;
     work.remove(0);
     expect(work.places).toEqual({ s0: { x: 1, y: 0 }, s1: { x: 2, y: 0 }, in: { x: 9, y: 9 } });

@@ -3,14 +3,16 @@ import { messages } from '../compiler/compile';
 import { described } from './describe';
 import { loose, rooted } from './drop';
 import { draft, parse, tensor } from './draft';
-import { addStep, complete, connect, connections, declaration, disconnect, empty, fresh, mismatch, moveStep, refusal, removeStep, steps, type Config, type Ports } from './ensemble';
+import { addStep, complete, connect, connections, declaration, disconnect, empty, fresh, mismatch, moveStep, pruned, refusal, removeStep, steps, type Config, type Ports } from './ensemble';
 import { ago, bytes, duration, shape, span } from './format';
 import { draw, find, mostShown } from './graph';
 import { choices, configuration, field, parameters } from './gallery';
 import { boxes, inputKinds, isMasks, keyPoints, labelsOf, layout, probabilities, top, view, type Known, type View } from './guess';
+import { found } from './find';
 import { matches, merge } from './lines';
 import { strength } from './password';
 import { isolated } from './points';
+import { spotOf, words } from './problems';
 import { curl, operations } from './reference';
 import { match } from './match';
 import { quote, snippets } from './snippets';
@@ -284,6 +286,31 @@ describe('ensembles', () => {
     const c = complete({ platform: 'ensemble', parameters: { a: 1 }, ensemble_scheduling: { max_inflight_requests: 3, step: [{ model_name: 'see', fan_out: { input: ['x'] }, pinned: { version: 1 } }] } });
     expect(c).toMatchObject({ parameters: { a: 1 }, input: [], ensemble_scheduling: { max_inflight_requests: 3, step: [{ model_name: 'see', model_version: -1, fan_out: { input: ['x'] } }] } });
     expect(steps(c)[0]).not.toHaveProperty('pinned');
+  });
+});
+
+describe('the editor of ensembles', () => {
+  const step = (model_name: string, input_map: Record<string, string>, output_map: Record<string, string>, more = {}) => ({ model_name, model_version: -1, input_map, output_map, ...more });
+  const chain = complete({ input: [{ name: 'x', data_type: 'TYPE_FP32', dims: [4] }], output: [{ name: 'y', data_type: 'TYPE_FP32', dims: [4] }], ensemble_scheduling: { step: [step('a', { x: 'x' }, { y: 't', z: 'u' }), step('b', { x: 't' }, { y: 'y' })] } });
+  it('forgets names that nothing reads, but for those of conditions', () => {
+    expect(steps(pruned(chain)).map((s) => s.output_map)).toEqual([{ y: 't' }, { y: 'y' }]);
+    const kept = complete({ ...chain, ensemble_scheduling: { step: [steps(chain)[0]!, { ...steps(chain)[1]!, condition: { tensor: 'u' } }] } });
+    expect(pruned(kept)).toBe(kept);
+  });
+  it('finds by words, the name itself first', () => {
+    expect(found(['face_input', 'my face', 'face', 'other'], 'Face', (n) => n, (n) => (n === 'other' ? 'a face' : ''))).toEqual(['face', 'face_input', 'my face', 'other']);
+    expect(found(['b', 'a'], ' ', (n) => n, () => '')).toEqual(['b', 'a']);
+  });
+  it.each([
+    [{ text: "in ensemble 'E', step 1 (model 'b'): input 'x' of the model is missing in input_map", step: 1, input: 'x', code: 'input_missing', names: ['x'] }, 'Input “x” is not connected.', { node: 's1', port: 'x' }],
+    [{ text: "in ensemble 'E', step 1 (model 'b'): fan_out: input is empty", step: 1 }, 'Fan_out: input is empty', { node: 's1' }],
+    [{ text: "in ensemble 'E', max_batch_size is 4, but step 0 (model 'a') takes at most 2", step: 0 }, 'Max_batch_size is 4, but 1. a takes at most 2', { node: 's0' }],
+    [{ text: '', code: 'types_differ', names: ['t', 'FP32', 'INT64'], step: 1, tensor: 't', input: 'x', output: 'y' }, '“t” is made as FP32 but read as INT64.', { node: 's1', edge: 's0.y>s1.x', port: 'x' }],
+    [{ text: '', code: 'ensemble_output' }, 'The ensemble has no output.', { node: 'out' }],
+    [{ text: 'config.json: line 3', step: 9 }, 'Config.json: line 3', { node: 'in' }],
+  ] as const)('says what is wrong and where: %j', (problem, text, spot) => {
+    expect(words(problem as never)).toBe(text);
+    expect(spotOf(chain, problem as never)).toMatchObject(spot);
   });
 });
 

@@ -1,7 +1,8 @@
 import { call, Failure, failure, get, type Model, type Schemas, type VersionDetail } from '../../lib/api';
-import { addStep, complete, info, moveStep, removeStep, steps, type Config, type Ports } from '../../lib/ensemble';
-import { liveVersion } from '../../lib/box.svelte';
+import { addStep, complete, info, moveStep, pruned, removeStep, steps, type Config, type Ports } from '../../lib/ensemble';
+import { box, liveVersion } from '../../lib/box.svelte';
 import { Order } from '../../lib/order';
+import type { Spot } from '../../lib/problems';
 import { toasts } from '../../lib/toast.svelte';
 import { msg } from '../../lib/language.svelte';
 
@@ -34,6 +35,8 @@ export class Workspace {
   trouble = $state<Failure | null>(null);
   /** The version that another user has stored since. */
   conflict = $state.raw<Draft | null>(null);
+  /** What the views are asked to show. */
+  shown = $state.raw<Spot | null>(null);
   private past = $state.raw<Held[]>([]);
   private future = $state.raw<Held[]>([]);
   private timer = 0;
@@ -48,8 +51,8 @@ export class Workspace {
   async load(): Promise<void> {
     this.trouble = null;
     try {
-      this.apply(await get<Draft>(`/drafts/${this.id}`));
-      await this.judge();
+      const [draft] = await Promise.all([get<Draft>(`/drafts/${this.id}`), this.judge()]);
+      this.apply(draft);
     } catch (thrown) {
       this.trouble = failure(thrown);
     }
@@ -60,19 +63,30 @@ export class Workspace {
     this.config = complete(draft.config as Record<string, unknown>);
     this.places = (draft.layout as { places?: Places } | undefined)?.places ?? {};
     this.conflict = null;
-    for (const s of steps(this.config)) void this.learn(s.model_name);
+    this.learnAll();
   }
 
   /** The signature of the model of a step, once it is known. */
   signature = (step: number): Ports | undefined => {
     const s = this.config && steps(this.config)[step];
-    if (!s) return undefined;
-    return this.ports.get(s.model_name) ?? this.validation?.steps[step];
+    return s ? (this.judgedPorts(s.model_name, step) ?? this.ports.get(s.model_name)) : undefined;
   };
 
-  /** Loads the signature of a model once. */
-  async learn(name: string): Promise<void> {
-    if (this.ports.has(name) || !name) return;
+  /** What the validation says of a model, at first of the step with that number. */
+  private judgedPorts(model: string, step: number): Ports | undefined {
+    const known = (s: Schemas['DraftStep'] | undefined) => s?.model === model && s.version > 0;
+    const list = this.validation?.steps ?? [];
+    return known(list[step]) ? list[step] : list.find(known);
+  }
+
+  private learnAll(): void {
+    const wanted = new Set(steps(this.config!).map((s) => s.model_name));
+    for (const name of wanted) void this.learn(name);
+  }
+
+  /** Loads the signature of a model once, unless the validation has it. */
+  private async learn(name: string): Promise<void> {
+    if (!name || this.ports.has(name) || this.judgedPorts(name, -1) || (box.models && !box.model(name))) return;
     try {
       const model = await get<Model>(`/models/${name}`);
       const version = liveVersion(model) || model.versions.at(-1)?.version;
@@ -84,40 +98,48 @@ export class Workspace {
     }
   }
 
-  edit(next: Config): void {
+  /** Changes the configuration, and where the steps stand where their numbers change. */
+  edit(next: Config, places = this.places): void {
     if (!this.config || next === this.config) return;
-    this.past = [...this.past.slice(1 - mostUndo), { config: this.config, places: this.places }];
+    this.change({ config: pruned(next), places });
+  }
+
+  /** Moves steps; none: all stand where the layout puts them. */
+  arrange(places: Places): void {
+    if (this.config && JSON.stringify(places) !== JSON.stringify(this.places)) this.change({ config: this.config, places });
+  }
+
+  private change(next: Held): void {
+    this.past = [...this.past.slice(1 - mostUndo), { config: this.config!, places: this.places }];
     this.future = [];
     this.set(next);
   }
 
-  /** Adds a step; reports when the ensemble has too many. */
+  /** Adds a step and shows it; reports when the ensemble has too many. */
   add(model: string): void {
+    if (!this.config) return;
     try {
-      if (this.config) this.edit(addStep(this.config, model));
+      this.edit(addStep(this.config, model));
+      this.shown = { node: 's' + (steps(this.config).length - 1), focus: false };
     } catch (thrown) {
       toasts.show(failure(thrown).message, { tone: 'bad' });
     }
   }
 
-  /** Removes a step; the others keep their positions. */
-  remove(step: number): void {
+  /** Removes steps; the others keep their positions. */
+  remove(...gone: number[]): void {
     if (!this.config) return;
-    this.edit(removeStep(this.config, step));
-    this.places = renumbered(this.places, (n) => (n === step ? -1 : n > step ? n - 1 : n));
+    let [config, places] = [this.config, this.places];
+    for (const step of gone.sort((a, b) => b - a)) {
+      config = removeStep(config, step);
+      places = renumbered(places, (n) => (n === step ? -1 : n > step ? n - 1 : n));
+    }
+    this.edit(config, places);
   }
 
   /** Swaps a step and its position with its neighbour. */
   shift(step: number, by: 1 | -1): void {
-    if (!this.config) return;
-    this.edit(moveStep(this.config, step, by));
-    this.places = renumbered(this.places, (n) => (n === step ? step + by : n === step + by ? step : n));
-  }
-
-  private back(held: Held): void {
-    const same = this.config && steps(this.config).map((s) => s.model_name).join() === steps(held.config).map((s) => s.model_name).join();
-    if (!same) this.places = held.places; // the numbers of the steps changed
-    this.set(held.config);
+    if (this.config) this.edit(moveStep(this.config, step, by), renumbered(this.places, (n) => (n === step ? step + by : n === step + by ? step : n)));
   }
 
   undo(): void {
@@ -125,7 +147,7 @@ export class Workspace {
     if (!last || !this.config) return;
     this.future = [...this.future, { config: this.config, places: this.places }];
     this.past = this.past.slice(0, -1);
-    this.back(last);
+    this.set(last);
   }
 
   redo(): void {
@@ -133,17 +155,13 @@ export class Workspace {
     if (!next || !this.config) return;
     this.past = [...this.past, { config: this.config, places: this.places }];
     this.future = this.future.slice(0, -1);
-    this.back(next);
+    this.set(next);
   }
 
-  move(id: string, at: { x: number; y: number }): void {
-    this.places = { ...this.places, [id]: at };
-    this.soon();
-  }
-
-  private set(config: Config): void {
+  private set({ config, places }: Held): void {
     this.config = config;
-    for (const s of steps(config)) void this.learn(s.model_name);
+    this.places = places;
+    this.learnAll();
     this.soon();
   }
 
