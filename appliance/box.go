@@ -134,6 +134,8 @@ const (
 	maxSessionIdle = 30 * 24 * 3600
 	minSession     = 300
 	maxSession     = 365 * 24 * 3600
+
+	maxKeepVersions = 10_000
 )
 
 // ChangeSettings changes what is not nil. Errors: Invalid with Field.
@@ -152,6 +154,9 @@ func (b *box) ChangeSettings(c admin.SettingsChange) (admin.Settings, error) {
 	}
 	if c.MetricsPublic != nil {
 		s.MetricsPublic = *c.MetricsPublic
+	}
+	if c.KeepVersions != nil {
+		s.KeepVersions = *c.KeepVersions
 	}
 	if err := checkSettings(s); err != nil {
 		return b.settings, err
@@ -175,9 +180,14 @@ func checkSettings(s admin.Settings) error {
 		return fail("session_idle_seconds", "session_idle_seconds is %d: want %d to %d", s.SessionIdle, minSessionIdle, maxSessionIdle)
 	case s.Session < minSession || s.Session > maxSession:
 		return fail("session_seconds", "session_seconds is %d: want %d to %d", s.Session, minSession, maxSession)
+	case s.KeepVersions < 0 || s.KeepVersions > maxKeepVersions:
+		return fail("keep_versions", "keep_versions is %d: want 0 to %d", s.KeepVersions, maxKeepVersions)
 	}
 	return nil
 }
+
+// keptVersions returns how many versions of each model are kept; 0: all.
+func (a *App) keptVersions() int { return a.box.Settings().KeepVersions }
 
 func (b *box) sessionTimes() (idle, total time.Duration) {
 	s := b.Settings()

@@ -170,7 +170,7 @@ func (a *App) openRegistry() {
 	})
 	a.registry = registry.New(registry.Config{
 		Store: a.store, Serving: a.serving, Manager: a.manager, Documents: a.documents, History: a.history,
-		Loading: a.safe.Loading, Changed: a.modelChanged,
+		Loading: a.safe.Loading, Changed: a.modelChanged, Keep: a.keptVersions,
 		Logger: logger.With("part", "registry"),
 	})
 	a.repositories = repository.New(c.Repository, repositories(c.Repository.Folders), a.registry, defaults(c),

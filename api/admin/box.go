@@ -90,6 +90,7 @@ type Settings struct {
 	SessionIdle   int64  `json:"session_idle_seconds"`
 	Session       int64  `json:"session_seconds"`
 	MetricsPublic bool   `json:"metrics_public"`
+	KeepVersions  int    `json:"keep_versions"` // of each model; 0: all
 }
 
 // SettingsChange is the body of PATCH /api/v1/settings. Members that are nil do not change.
@@ -98,6 +99,7 @@ type SettingsChange struct {
 	SessionIdle   *int64  `json:"session_idle_seconds"`
 	Session       *int64  `json:"session_seconds"`
 	MetricsPublic *bool   `json:"metrics_public"`
+	KeepVersions  *int    `json:"keep_versions"`
 }
 
 // ConfigurationKey is a key of the configuration and its value in force.

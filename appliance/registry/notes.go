@@ -118,12 +118,15 @@ func (f failedLoads) report(id edgewise.ModelID, err error) {
 	}
 }
 
-// GoLive moves the label live to a version that an upload brought. The next upload of the model replaces the version
-// when that fails, unless the caller has chosen its number.
+// GoLive moves the label live to a version that an upload brought, and deletes versions beyond those that are kept. The
+// next upload of the model replaces the version when that fails, unless the caller has chosen its number.
 func (g *Registry) GoLive(ctx context.Context, id edgewise.ModelID, numbered bool) (admin.LabelMove, error) {
 	moved, err := g.SetLabel(admin.WithCause(ctx, admin.CauseUpload), id.Name, edgewise.LiveLabel, id.Version)
 	if err != nil && !numbered {
 		g.failed.add(id, err)
+	}
+	if err == nil {
+		g.retain(ctx, id.Name)
 	}
 	return moved, err
 }

@@ -42,6 +42,8 @@ type Config struct {
 	History   *History // nil: deployments are not noted
 	// Loading notes that a version is being loaded until done is called. nil: nobody needs to know.
 	Loading func(edgewise.ModelID) (done func())
+	// Keep returns how many versions of a model are kept when another one goes live; 0: all. nil: all.
+	Keep func() int
 	// Changed is called after a change of a model, or of a version of it. nil: nobody needs to know.
 	Changed func(id edgewise.ModelID, what string)
 	Logger  *slog.Logger

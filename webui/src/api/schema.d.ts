@@ -1761,12 +1761,15 @@ export interface components {
             session_seconds: number;
             /** @description whether /metrics answers without a key */
             metrics_public: boolean;
+            /** @description how many versions of each model are kept when another one goes live, beside those that have a label or notes, a rollback would bring back, or an ensemble pins; 0: all */
+            keep_versions: number;
         };
         SettingsChange: {
             name?: string;
             session_idle_seconds?: number;
             session_seconds?: number;
             metrics_public?: boolean;
+            keep_versions?: number;
         };
         ConfigurationKey: {
             name: string;
