@@ -89,7 +89,7 @@ func Problems(text []byte, err error) []document.Problem {
 		if _, rest, ok := strings.Cut(line, `": `); ok && strings.HasPrefix(line, `model "`) {
 			p.Text = rest
 		}
-		if end := strings.IndexAny(p.Text, "[:."); end > 0 && unread == nil {
+		if end := strings.IndexAny(p.Text, "[:. "); end > 0 && unread == nil {
 			if f := doc.Root.Field(p.Text[:end]); f != nil {
 				p.Line = f.Line
 			}

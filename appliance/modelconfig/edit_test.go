@@ -78,9 +78,9 @@ func TestProblemsNameTheLine(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	text = []byte("# head\ninstance_group { count: 0 }\n")
-	list := Problems(text, fail("m", edgewise.Invalid, "instance_group[0]: count: want 1\nmodel \"m\": another"))
+	list := Problems(text, fail("m", edgewise.Invalid, "instance_group[0]: count: want 1\nmodel \"m\": instance_group \"x\": another"))
 	if len(list) != 2 || list[0].Line != 2 || list[0].Text != "instance_group[0]: count: want 1" ||
-		list[1].Text != "another" || list[1].Line != 0 {
+		list[1].Text != "instance_group \"x\": another" || list[1].Line != 2 {
 		t.Errorf("%+v", list)
 	}
 }

@@ -11,7 +11,7 @@ export default () => scenario({ ...demo, context: { reducedMotion: 'reduce' } },
   const admin = await box.claim();
   const draft = await admin.call('POST', '/drafts', { name: 'faces', config: (await admin.call('GET', '/ensembles')).find((e) => e.name === 'faces').config });
   const pages = [
-    ['/', 'Home'], ['/models', 'Models'], ['/models/faces', 'faces'], ['/models/faces/try', 'faces'], ['/models/faces/versions', 'faces'], ['/models/face/graph', 'face'],
+    ['/', 'Home'], ['/models', 'Models'], ['/models/faces', 'faces'], ['/models/faces/try', 'faces'], ['/models/faces/versions', 'faces'], ['/models/face/graph', 'face'], ['/models/face/configuration', 'face'],
     ['/ensembles', 'Ensembles'], [`/ensembles/${draft.id}`, 'faces'], ['/steps', 'Steps'], ['/steps/edit?from=limit', 'limit'],
   ];
 

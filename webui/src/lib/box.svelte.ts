@@ -124,7 +124,7 @@ function joined(a: Deployment[], b: Deployment[]): Deployment[] {
 export const box = new Box();
 
 /** The live version; 0 for none. */
-export function liveVersion(model: Model): number {
+export function liveVersion(model: Pick<Model, 'labels'>): number {
   return model.labels.find((l) => l.name === 'live')?.version ?? 0;
 }
 

@@ -1,5 +1,6 @@
-import { call, get, send, type Model, type Schemas } from './api';
+import { call, get, type Model, type Schemas, type Version } from './api';
 import { liveVersion } from './box.svelte';
+import { edit, save } from './configuration';
 import { base64 } from './tensor';
 import { msg } from './language.svelte';
 
@@ -39,15 +40,8 @@ function unquoted(text: string): string {
   }
 }
 
-/** The configuration of a step in which the module describes itself, with parameters that are not empty. */
-export function configuration(values: Record<string, string>): string {
-  const set = Object.entries(values).filter(([, v]) => v !== '').map(([k, v]) => [k, { string_value: v }]);
-  return JSON.stringify({ backend: 'wasm', ...(set.length ? { parameters: Object.fromEntries(set) } : {}) });
-}
-
-function deploy(name: string, wasm: Uint8Array, values: Record<string, string>, source: Record<string, string>): Promise<Schemas['Version']> {
-  return call<Schemas['Version']>('POST', `/steps/${encodeURIComponent(name)}/versions`, { wasm: base64(wasm), config: configuration(values), source, promote: true });
-}
+/** Parameters that are not empty, as a configuration has them. */
+export const written = (values: Record<string, string>) => Object.fromEntries(Object.entries(values).filter(([, v]) => v !== '').map(([k, v]) => [k, { string_value: v }]));
 
 /** Stores a step of the gallery under a name, with parameters, and makes it live. */
 export async function install(step: Schemas['ProposalStep']): Promise<void> {
@@ -57,7 +51,8 @@ export async function install(step: Schemas['ProposalStep']): Promise<void> {
   const response = await fetch(found.url);
   if (!response.ok) throw new Error(msg.tensors.stepModuleNotRead(step.gallery, response.status));
   const shown = (await get<Schemas['GalleryStep'][]>('/steps/gallery')).find((g) => g.name === step.gallery && g.language === 'assemblyscript');
-  await deploy(step.name, new Uint8Array(await response.arrayBuffer()), step.parameters ?? {}, shown?.source ?? {});
+  const config = JSON.stringify({ backend: 'wasm', parameters: written(step.parameters ?? {}) });
+  await call('POST', `/steps/${encodeURIComponent(step.name)}/versions`, { wasm: base64(new Uint8Array(await response.arrayBuffer())), config, source: shown?.source ?? {}, promote: true });
 }
 
 /** A step that is on the box: its parameters, and their values. */
@@ -72,10 +67,7 @@ export async function installed(model: Model): Promise<Installed> {
 }
 
 /** Stores the next version of a step: the same module with other parameters. */
-export async function reconfigure(model: Model, step: Installed): Promise<Schemas['Version']> {
-  const files = model.versions.find((v) => v.version === step.version)!.files;
-  const read = (path: string) => send(`/api/v1/models/${model.name}/versions/${step.version}/file?path=${encodeURIComponent(path)}`);
-  const module = files.find((f) => f.path.endsWith('.wasm'))!;
-  const source = await Promise.all(files.filter((f) => f.path.startsWith('source/')).map(async (f) => [f.path.slice(7), await (await read(f.path)).text()]));
-  return deploy(model.name, new Uint8Array(await (await read(module.path)).arrayBuffer()), step.values, Object.fromEntries(source));
+export async function reconfigure(model: Model, step: Installed): Promise<Version> {
+  const { text } = await edit(model.name, step.version, undefined, { parameters: written(step.values) });
+  return save(model.name, step.version, text, true);
 }

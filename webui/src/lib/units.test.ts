@@ -6,7 +6,8 @@ import { draft, parse, tensor } from './draft';
 import { addStep, complete, connect, connections, declaration, disconnect, empty, fresh, mismatch, moveStep, pruned, refusal, removeStep, steps, type Config, type Ports } from './ensemble';
 import { ago, bytes, duration, shape, span } from './format';
 import { draw, find, mostShown } from './graph';
-import { choices, configuration, field, parameters } from './gallery';
+import { warmup, type ModelConfig } from './configuration';
+import { choices, field, parameters, written } from './gallery';
 import { boxes, inputKinds, isMasks, keyPoints, labelsOf, layout, probabilities, top, view, type Known, type View } from './guess';
 import { found } from './find';
 import { matches, merge } from './lines';
@@ -232,7 +233,15 @@ describe('parameters of steps', () => {
   const list = parameters({ 'parameter.score': 'default "0.25": the least score, 0 to 1', 'parameter.labels': 'default "": one label a line', 'parameter.fit': 'default "crop": one of crop, stretch. crop: the middle', 'parameter.mean': 'default "1,2,3": of each channel, 0 to 255', 'tensor.x': 'no parameter', description: 'none' });
   it('are read from what a step says of itself', () => expect(list.map((p) => [p.name, field(p), p.default])).toEqual([['labels', 'lines', ''], ['score', 'share', '0.25'], ['fit', 'choice', 'crop'], ['mean', 'text', '1,2,3']]));
   it('offer the words that they may be', () => expect(choices(list[2]!)).toEqual(['crop', 'stretch']));
-  it('stand in the configuration where they are set', () => expect(JSON.parse(configuration({ labels: 'a\nb', score: '' }))).toEqual({ backend: 'wasm', parameters: { labels: { string_value: 'a\nb' } } }));
+  it('stand in the configuration where they are set', () => expect(written({ labels: 'a\nb', score: '' })).toEqual({ labels: { string_value: 'a\nb' } }));
+});
+
+describe('warm-up requests', () => {
+  const config = { max_batch_size: 4, input: [{ name: 'x', data_type: 'TYPE_FP32', dims: [3, -1] }] } as unknown as ModelConfig;
+  it('have an input of a known shape for each of the model', () => {
+    expect(warmup('w', config, false)).toEqual({ name: 'w', batch_size: 4, count: 1, inputs: { x: { data_type: 'TYPE_FP32', dims: [3, 1], zero_data: true } } });
+    expect(warmup('w', { ...config, max_batch_size: -1 }, true)).toMatchObject({ batch_size: 1, inputs: { x: { random_data: true } } });
+  });
 });
 
 describe('ensembles', () => {

@@ -1,0 +1,114 @@
+// The configuration of a model in the page: a form and its text, two views of one state, by keyboard alone; saving makes a version and
+// shows what differs first. A version loaded for testing beside the live one, and both asked the same. A model taken offline and back.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { check, drop, equal, inspect, scenario, until } from './harness.mjs';
+import { colours } from './onnx.mjs';
+import { png } from './picture.mjs';
+
+export default () => scenario({}, async (box, visitor) => {
+  const admin = await box.claim();
+  visitor.allow(/status of 503/);
+  const { page } = visitor;
+  const folder = mkdtempSync(join(tmpdir(), 'edgewise-configuration-'));
+  const file = (name, body) => { writeFileSync(join(folder, name), body); return join(folder, name); };
+  const problems = [];
+  await visitor.login();
+  await visitor.open('/models', 'Models');
+  await drop(page, page.getByRole('main'), [file('paint.onnx', colours())]);
+  const job = page.getByRole('article', { name: 'Job of paint.onnx' });
+  await job.getByRole('button', { name: 'Activate' }).click();
+  await page.getByText('Serving').first().waitFor();
+
+  // The form writes the text, and the text fills the form. Nothing here is done with a mouse.
+  await visitor.open('/models/paint/configuration', 'paint');
+  const text = page.getByRole('textbox', { name: 'config.pbtxt' });
+  const form = page.getByRole('form', { name: 'Configuration as a form' });
+  const save = page.getByRole('button', { name: 'Save as a new version' });
+  const press = async (locator, ...keys) => { await locator.focus(); for (const key of keys) await page.keyboard.press(key); };
+  const holds = (what) => until(`the text to hold ${what}`, async () => (await text.inputValue()).includes(what));
+  await form.waitFor();
+  check(await save.isDisabled(), 'a configuration that nobody has changed can be saved');
+  await press(form.getByRole('button', { name: 'Set the instances' }), 'Enter');
+  await holds('instance_group');
+  await press(form.getByLabel('Instances of group 1'), 'Control+a', '3', 'Tab');
+  await holds('count: 3');
+  await press(form.getByLabel('Isolation', { exact: true }), 'ArrowDown', 'ArrowDown', 'Tab');
+  await holds('string_value: "process"');
+  await press(form.getByRole('button', { name: 'Add a warm-up request' }), 'Enter');
+  await holds('zero_data: true');
+  await text.focus();
+  await page.keyboard.press('Control+Home');
+  await page.keyboard.type('# measured on line 3\n');
+  await press(text, 'Control+End');
+  await page.keyboard.type('response_cache { enable: true }\n');
+  await until('the form to show what was typed', () => form.getByLabel('Cache responses').isChecked());
+  await press(form.getByLabel('Instances of group 1'), 'Control+a', '2', 'Tab');
+  await holds('count: 2');
+  check((await text.inputValue()).startsWith('# measured on line 3\n'), `the comment is gone: ${await text.inputValue()}`);
+
+  // What is wrong is told with its line, and cannot be saved.
+  await press(text, 'Control+End');
+  await page.keyboard.type('max_batch_sise: 4\n');
+  const line = page.getByRole('button', { name: /^Line \d+$/ });
+  await line.waitFor();
+  check(await save.isDisabled(), 'what is wrong can be saved');
+  problems.push(...(await inspect(page, 'a configuration with a problem')));
+  await press(line, 'Enter');
+  equal(await text.evaluate((t) => t.value.slice(t.selectionStart, t.selectionEnd)), 'max_batch_sise: 4', 'what the button selects');
+  await page.keyboard.press('Backspace');
+  await line.waitFor({ state: 'detached' });
+  for (const width of [1440, 390]) {
+    await page.setViewportSize({ width, height: 860 });
+    problems.push(...(await inspect(page, `the configuration at ${width}`)));
+    check((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0, `the page scrolls sideways at ${width}`);
+    if (process.env.PICTURES) await page.screenshot({ path: join(process.env.PICTURES, `configuration-${width}.png`), fullPage: true });
+  }
+  await page.setViewportSize({ width: 1280, height: 860 });
+
+  // Before it is saved, the difference to the live version is shown.
+  await until('the button to be ready', () => save.isEnabled());
+  await press(save, 'Enter');
+  const dialog = page.getByRole('dialog', { name: 'A new version of paint' });
+  await dialog.getByText('config.model_warmup').waitFor();
+  await dialog.getByText('What differs from version 1, which is live:').waitFor();
+  problems.push(...(await inspect(page, 'what differs')));
+  await press(dialog.getByLabel('Activate it once it is loaded'), 'Space');
+  await press(dialog.getByRole('button', { name: 'Save', exact: true }), 'Enter');
+  await page.getByText('Version 2 of paint is stored.').waitFor();
+  const stored = await admin.call('GET', '/models/paint');
+  equal(stored.labels.find((l) => l.name === 'live').version, 1, 'the live version');
+  equal(stored.versions.map((v) => v.files.map((f) => f.path)), [['model.onnx'], ['config.pbtxt', 'model.onnx']], 'the files of the versions');
+
+  // It is loaded beside the live one, which stays, and both are asked the same.
+  await page.getByRole('button', { name: 'More about version 2' }).click();
+  await page.getByRole('menuitem', { name: 'Load for testing' }).click();
+  await page.getByRole('row', { name: /^2 / }).getByRole('button', { name: 'Remove the label test' }).waitFor();
+  await page.getByRole('row', { name: /^2 / }).getByText('Ready').waitFor();
+  await visitor.open('/models/paint/try?version=2', 'paint');
+  equal(await page.getByLabel('Compare with').inputValue(), '1', 'what version 2 is compared with');
+  await drop(page, page.locator('.drop'), [file('red.png', png(96, 64, [250, 10, 10]))]);
+  await page.getByText('red.png', { exact: true }).waitFor();
+  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  for (const version of [1, 2]) {
+    const answer = page.getByRole('region', { name: `Version ${version}`, exact: true }).getByRole('region', { name: 'Output scores' });
+    check((await answer.getByRole('listitem').first().innerText()).startsWith('red'), `version ${version} does not say red`);
+  }
+  problems.push(...(await inspect(page, 'two answers')));
+  equal((await admin.call('GET', '/models/paint')).labels.find((l) => l.name === 'live').version, 1, 'the live version after the trial');
+
+  // Offline, and back.
+  await visitor.open('/models/paint', 'paint');
+  await page.getByRole('button', { name: 'More about paint' }).click();
+  await page.getByRole('menuitem', { name: 'Take offline' }).click();
+  problems.push(...(await inspect(page, 'a question before a model goes offline')));
+  await page.getByRole('dialog').getByRole('button', { name: 'Take offline' }).click();
+  await page.getByText('The model is offline: requests to it are refused.').waitFor();
+  equal((await admin.call('GET', '/models/paint')).wanted, false, 'whether it is to be served');
+  problems.push(...(await inspect(page, 'a model that is offline')));
+  await page.getByRole('button', { name: 'Bring it back' }).click();
+  await page.getByText('Serving').first().waitFor();
+  equal(problems, [], 'what axe found');
+  rmSync(folder, { recursive: true });
+});
