@@ -24,6 +24,7 @@ type Job struct {
 	Revision   uint64          `json:"revision"` // grows with each change, from the time it was created
 	State      string          `json:"state"`
 	Filename   string          `json:"filename"`
+	Model      string          `json:"model,omitempty"` // as the sender said
 	Size       int64           `json:"size"`
 	SHA256     edgewise.Digest `json:"sha256,omitempty"`
 	Owner      string          `json:"owner"`

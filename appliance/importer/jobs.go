@@ -47,7 +47,7 @@ func (im *Importer) begin(f uploads.File) {
 	}
 	now := time.Now().UTC()
 	made := &job{file: f, shown: admin.Job{
-		ID: f.ID, State: admin.JobRunning, Filename: f.Filename, Size: f.Length,
+		ID: f.ID, State: admin.JobRunning, Filename: f.Filename, Model: f.Model, Size: f.Length,
 		SHA256: edgewise.Digest(f.Computed), Owner: f.Owner, Created: now, Expires: now.Add(uploads.Expiry),
 	}}
 	for _, name := range steps {

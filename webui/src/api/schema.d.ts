@@ -2195,6 +2195,8 @@ export interface components {
             /** @enum {string} */
             state: "running" | "staged" | "done" | "failed" | "canceled";
             filename: string;
+            /** @description whose next version it becomes, as its sender said */
+            model?: string;
             /** Format: int64 */
             size: number;
             sha256?: components["schemas"]["Digest"];

@@ -1,5 +1,6 @@
 import type { components } from '../api/schema';
 import { msg } from './language.svelte';
+import { sizes } from './sizes';
 
 export type Schemas = components['schemas'];
 export type Model = Schemas['Model'];
@@ -22,7 +23,7 @@ export class Failure extends Error {
     readonly body: Partial<Schemas['Error']> = {},
     readonly request = '',
   ) {
-    super(message);
+    super(sizes(message));
   }
   /** The details that a user copies for support. */
   get details(): string {

@@ -1,5 +1,6 @@
 import { get, type Deployment, type Model, type Schemas, type System, type Tick, type Failure, failure, type Version } from './api';
 import { live } from './live.svelte';
+import { sizes } from './format';
 import { Order } from './order';
 import { msg } from './language.svelte';
 
@@ -144,7 +145,7 @@ export type Standing = { tone: 'good' | 'warn' | 'bad' | 'idle'; text: string; r
 export function failing(health: NonNullable<Version['health']>): string {
   const last = health.last_error;
   const failed = msg.shell.lastRequestsHaveFailed(health.failed, health.recent);
-  return last ? `${failed} ${msg.shell.theLastError(last.code, last.message)}` : failed;
+  return last ? `${failed} ${msg.shell.theLastError(last.code, sizes(last.message))}` : failed;
 }
 
 /** The state of a model in a word, with the reason when it is unhealthy. */
@@ -161,6 +162,6 @@ export function standing(model: Model): Standing {
     case 'UNLOADING':
       return { tone: 'idle', text: msg.shell.stopping, reason: '' };
     default:
-      return { tone: 'bad', text: msg.shell.notReady, reason: version.reason ?? '' };
+      return { tone: 'bad', text: msg.shell.notReady, reason: sizes(version.reason ?? '') };
   }
 }

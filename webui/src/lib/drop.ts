@@ -3,23 +3,29 @@ import { msg } from './language.svelte';
 
 /** One file to upload, from files that were dropped or chosen. */
 export type Parcel = { name: string; blob: Blob; what: 'file' | 'folder' };
+/** What can be uploaded of files that were dropped or chosen, and why the others cannot. */
+export type Gathered = { parcels: Parcel[]; refused: string[] };
 
 const known = /\.(onnx|wasm|zip|tar|edgewise-backup)$/i;
+/** Configurations, and lists of labels. */
+const text = /^config\.|\.(pbtxt|txt|names|json|ya?ml)$/i;
+/** A network whose weights are in other files is small: names are looked for in so many bytes of it. */
+const searched = 256 << 20;
 
 /** Reads dropped items. Folders become archives; accepted files are sent unchanged. */
-export async function parcels(items: DataTransferItemList): Promise<Parcel[]> {
-  const roots = [...items].map((i) => i.webkitGetAsEntry()).filter((e) => e !== null);
-  const list: Parcel[] = [];
+export async function dropped(items: DataTransferItemList): Promise<Gathered> {
+  const roots = [...items].map((i) => i.webkitGetAsEntry()).filter((e) => e !== null); // the list is empty after the event
+  const folders = new Map<string, Entry[]>();
   const files: File[] = [];
   for (const root of roots) {
-    if (root.isDirectory) list.push(folder(root.name, await walk(root as FileSystemDirectoryEntry, '')));
+    if (root.isDirectory) folders.set(root.name, await walk(root as FileSystemDirectoryEntry, ''));
     else files.push(await open(root as FileSystemFileEntry));
   }
-  return [...loose(files), ...list];
+  return gather(files, folders);
 }
 
 /** The same for chosen files; files of a chosen folder have a path. */
-export function chosen(files: FileList): Parcel[] {
+export function chosen(files: FileList): Promise<Gathered> {
   const folders = new Map<string, Entry[]>();
   const list: File[] = [];
   for (const file of files) {
@@ -27,36 +33,78 @@ export function chosen(files: FileList): Parcel[] {
     if (root && rest.length) folders.set(root, [...(folders.get(root) ?? []), { path: rest.join('/'), file }]);
     else list.push(file);
   }
-  return [...loose(list), ...[...folders].map(([name, entries]) => folder(name, entries))];
+  return gather(list, folders);
 }
 
-/** Files without a folder: those that belong to an .onnx file, such as net.onnx.data, become one model with it. */
-export function loose(files: File[]): Parcel[] {
-  const models = files.filter((f) => /\.onnx$/i.test(f.name));
-  const beside = new Map<File, File[]>();
-  for (const file of files.filter((f) => !known.test(f.name))) {
-    const owner = models.length === 1 ? models[0] : models.filter((m) => file.name.startsWith(stem(m) + '.')).sort((a, b) => b.name.length - a.name.length)[0];
-    if (owner) beside.set(owner, [...(beside.get(owner) ?? []), file]);
-    else single(file); // which refuses it by name
+export async function gather(files: File[], folders: Map<string, Entry[]>): Promise<Gathered> {
+  const all = { parcels: [], refused: [] } as Gathered;
+  const add = ({ parcels, refused }: Gathered) => { all.parcels.push(...parcels); all.refused.push(...refused); };
+  add(await loose(files));
+  for (const [name, entries] of folders) {
+    const visible = entries.filter((e) => !e.path.split('/').some((part) => part.startsWith('.')));
+    const exported = visible.filter((e) => !e.path.includes('/')).map((e) => e.file as File);
+    if (visible.length === 0) all.refused.push(msg.shell.folderEmpty(name));
+    else if (exported.some((f) => /\.onnx$/i.test(f.name)) && !exported.some((f) => /^(model\.onnx|config\..*)$/i.test(f.name))) add(await loose(exported));
+    else add(packed(name, rooted(name, visible)));
   }
-  return files.filter((f) => known.test(f.name)).map((f) => {
-    const others = beside.get(f);
-    return others ? folder(stem(f), [{ path: 'model.onnx', file: f }, ...others.map((file) => ({ path: file.name, file }))]) : single(f);
-  });
+  return all;
+}
+
+/**
+ * Files without a folder: those that belong to an .onnx file become one model with it. Such are net.onnx.data, a file that the
+ * network names as that of its weights, and where it is the only network a configuration and labels.
+ */
+export async function loose(files: File[]): Promise<Gathered> {
+  const networks = files.filter((f) => /\.onnx$/i.test(f.name));
+  const all = { parcels: [], refused: [] } as Gathered;
+  const beside = new Map<File, Entry[]>();
+  for (const file of files.filter((f) => !known.test(f.name))) {
+    const owner = await ownerOf(file, networks);
+    if (owner) beside.set(owner, [...(beside.get(owner) ?? []), { path: file.name, file }]);
+    else all.refused.push(msg.shell.notFileBoxAccepts(file.name));
+  }
+  for (const file of files.filter((f) => known.test(f.name))) {
+    const others = beside.get(file);
+    if (!file.size) all.refused.push(msg.shell.fileEmpty(file.name));
+    else if (!others) all.parcels.push({ name: file.name, blob: file, what: 'file' });
+    else {
+      const made = packed(stem(file), rooted(stem(file), [{ path: 'model.onnx', file }, ...others]));
+      all.parcels.push(...made.parcels);
+      all.refused.push(...made.refused);
+    }
+  }
+  return all;
+}
+
+async function ownerOf(file: File, networks: File[]): Promise<File | undefined> {
+  const longest = (list: File[]) => list.sort((a, b) => b.name.length - a.name.length)[0];
+  const named = longest(networks.filter((n) => file.name.startsWith(n.name)));
+  if (named) return named;
+  if (text.test(file.name)) return networks.length === 1 ? networks[0] : longest(networks.filter((n) => file.name.startsWith(stem(n) + '.')));
+  for (const network of networks) if (await mentions(network, file.name)) return network;
+  return undefined;
+}
+
+/** Whether a network names a file: the places of its weights stand in it as text. */
+async function mentions(network: File, name: string): Promise<boolean> {
+  const decoder = new TextDecoder();
+  let rest = '';
+  for (let at = 0; at < Math.min(network.size, searched); at += 1 << 20) {
+    const seen = rest + decoder.decode(await network.slice(at, at + (1 << 20)).arrayBuffer(), { stream: true });
+    if (seen.includes(name)) return true;
+    rest = seen.slice(-name.length);
+  }
+  return false;
 }
 
 const stem = (f: File) => f.name.replace(/\.onnx$/i, '');
 
-function single(file: File): Parcel {
-  if (!known.test(file.name)) throw new Error(msg.shell.notFileBoxAccepts(file.name));
-  return { name: file.name, blob: file, what: 'file' };
-}
-
-function folder(name: string, entries: Entry[]): Parcel {
-  const visible = entries.filter((e) => !e.path.split('/').some((part) => part.startsWith('.')));
-  if (visible.length === 0) throw new Error(msg.shell.folderEmpty(name));
-  visible.sort((a, b) => (a.path < b.path ? -1 : 1));
-  return { name: name + '.tar', blob: tar(rooted(name, visible)), what: 'folder' };
+function packed(name: string, entries: Entry[]): Gathered {
+  try {
+    return { parcels: [{ name: name + '.tar', blob: tar([...entries].sort((a, b) => (a.path < b.path ? -1 : 1))), what: 'folder' }], refused: [] };
+  } catch (thrown) {
+    return { parcels: [], refused: [(thrown as Error).message] }; // a path that archives do not hold
+  }
 }
 
 /** A folder with one model keeps its name, the model name; a folder with several models is a repository. */

@@ -1,9 +1,9 @@
 import { language, msg } from './language.svelte';
 import { count } from './plural';
+import { bytes, digits, sizes, whole } from './sizes';
 
 const tools = (locale: string) => ({
   locale,
-  whole: new Intl.NumberFormat(locale, { maximumFractionDigits: 0 }),
   relative: new Intl.RelativeTimeFormat(locale, { numeric: 'auto' }),
   moment: new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' }),
   day: new Intl.DateTimeFormat(locale, { month: 'short', day: 'numeric' }),
@@ -17,28 +17,6 @@ function formats(): ReturnType<typeof tools> {
   return made;
 }
 
-/** Three significant digits at most, without noise behind the point. */
-function digits(value: number): string {
-  const places = Math.abs(value) >= 99.95 ? 0 : Math.abs(value) >= 9.995 ? 1 : 2;
-  return new Intl.NumberFormat(language.locale, { maximumFractionDigits: places }).format(value);
-}
-
-export function whole(value: number): string {
-  return formats().whole.format(value);
-}
-
-export function bytes(n: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-  let unit = 0;
-  let value = n;
-  // What would be rounded to 1,024 is one of the next unit.
-  while (Math.abs(value) >= (unit === 0 ? 1024 : 1023.5) && unit < units.length - 1) {
-    value /= 1024;
-    unit++;
-  }
-  return `${unit === 0 ? whole(value) : digits(value)} ${units[unit]}`;
-}
-
 /** A time in microseconds, in the unit that reads best. */
 export function duration(us: number | null | undefined): string {
   if (us === null || us === undefined) return '–';
@@ -48,7 +26,7 @@ export function duration(us: number | null | undefined): string {
   return `${whole(us / 6e7)} min`;
 }
 
-export { count };
+export { bytes, count, sizes, whole };
 
 /** Something a second. */
 export function rate(n: number): string {

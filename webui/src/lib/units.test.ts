@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { messages } from '../compiler/compile';
 import { described } from './describe';
-import { loose, rooted } from './drop';
+import { gather, loose, rooted } from './drop';
 import { draft, parse, tensor } from './draft';
 import { addStep, complete, connect, connections, declaration, disconnect, empty, fresh, mismatch, moveStep, pruned, refusal, removeStep, steps, type Config, type Ports } from './ensemble';
-import { ago, bytes, duration, shape, span } from './format';
+import { ago, bytes, duration, shape, sizes, span } from './format';
 import { draw, find, mostShown } from './graph';
 import { warmup, type ModelConfig } from './configuration';
 import { choices, field, parameters, written } from './gallery';
@@ -350,6 +350,11 @@ describe('what happened', () => {
 
 describe('small things', () => {
   it.each([['short', 0], ['aaaaaaaaaaaaaa', 1], ['abcdefghijklmno', 1], ['amber kettle orbit sandwich', 4], ['correct horse battery staple', 1], ['Correct-Horse-Battery-Staple!', 1], ['Password2026!', 1], ['edgewise admin', 1], ['the admin of nine lighthouses', 4]])('a password: %s', (p, least) => expect(strength(p, 12).score).toBe(least));
+  it('reads numbers of bytes as sizes, and leaves names and other numbers', () => {
+    expect(sizes('file "run 2024.onnx" has 9437184 bytes: at most 8388608 are allowed')).toBe('file "run 2024.onnx" has 9 MiB: at most 8 MiB are allowed');
+    expect(sizes("it shares the machine's memory: 2048 more bytes of 'a 4096'")).toBe("it shares the machine's memory: 2 KiB more of 'a 4096'");
+    expect(['1000000 rows', '12 bytes', `4096 bytes, sha256 ${'12345678'.repeat(8)}`].map(sizes)).toEqual(['1000000 rows', '12 bytes', `4 KiB, sha256 ${'12345678'.repeat(8)}`]);
+  });
   it('quotes for a shell', () => expect([quote('a/b.c'), quote("it's")]).toEqual(['a/b.c', `'it'\\''s'`]));
   it('reads what a step says of itself', () => {
     expect(described('const d = `{"name": "s", "inputs": [], "outputs": []}`; fail(`${1} {`)')).toEqual({ name: 's', inputs: [], outputs: [], parameters: [] });
@@ -373,14 +378,28 @@ describe('small things', () => {
     expect(paths(['1/model.onnx', 'config.pbtxt'])).toEqual(['cat/1/model.onnx', 'cat/config.pbtxt']);
     expect(paths(['a/1/model.onnx', 'b/1/model.onnx'])).toEqual(['a/1/model.onnx', 'b/1/model.onnx']);
   });
-  it('makes one model of an .onnx file and what lies beside it', async () => {
-    const list = loose(['net.onnx', 'net.onnx.data', 'config.pbtxt'].map((name) => new File(['x'], name)));
-    expect(list.map((p) => [p.name, p.what])).toEqual([['net.tar', 'folder']]);
-    const text = await list[0]!.blob.text();
+  it('makes one model of an .onnx file and what belongs to it', async () => {
+    const file = (name: string, text = 'x') => new File([text], name);
+    const { parcels } = await loose(['net.onnx', 'net.onnx.data', 'config.pbtxt'].map((name) => file(name)));
+    expect(parcels.map((p) => [p.name, p.what])).toEqual([['net.tar', 'folder']]);
+    const text = await parcels[0]!.blob.text();
     for (const path of ['net/model.onnx', 'net/net.onnx.data', 'net/config.pbtxt']) expect(text).toContain(path);
-    const several = ['net.onnx', 'net.b.onnx', 'net.b.onnx.data', 'step.wasm'].map((name) => new File(['x'], name));
-    expect(loose(several).map((p) => p.name)).toEqual(['net.onnx', 'net.b.tar', 'step.wasm']);
-    expect(() => loose([...several, new File(['x'], 'weights.data')])).toThrow(/weights\.data/);
+    const some = await loose([file('net.onnx'), file('net.b.onnx', 'reads w.0 and weights.bin'), file('weights.bin'), file('net.b.onnx_data'), file('step.wasm'), file('other.bin'), file('labels.txt'), file('void.onnx', '')]);
+    expect(some.parcels.map((p) => p.name)).toEqual(['net.onnx', 'net.b.tar', 'step.wasm']);
+    expect(some.refused.map((r) => r.split(' ')[0])).toEqual(['other.bin', 'labels.txt', 'The']);
+  });
+  it('finds the name of a file at the border of what it reads of a network', async () => {
+    const network = new File(['x'.repeat((1 << 20) - 4), 'weights.bin'], 'net.onnx');
+    expect((await loose([network, new File(['x'], 'weights.bin')])).refused).toEqual([]);
+  });
+  it('refuses a folder or a path by itself, and takes exported networks out of their folder', async () => {
+    const entries = (...paths: string[]) => paths.map((path) => ({ path, file: new File(['x'], path.split('/').at(-1)!) }));
+    const all = await gather([], new Map([
+      ['empty', entries('.hidden')], ['repository', entries('cat/1/model.onnx')], ['cat', entries('model.onnx', 'photo.jpg')],
+      ['exports', entries('a.onnx', 'b.onnx', 'train.py', 'runs/1/loss.csv')], ['deep', entries('x'.repeat(200))],
+    ]));
+    expect(all.parcels.map((p) => p.name)).toEqual(['repository.tar', 'cat.tar', 'a.onnx', 'b.onnx']);
+    expect(all.refused.map((r) => /empty|train\.py|too long/.exec(r)?.[0])).toEqual(['empty', 'train.py', 'too long']);
   });
   it('refuses paths that no archive holds', () => expect(() => tar([{ path: 'x'.repeat(200), file: new Blob() }])).toThrow(/too long/));
   it('reads the reference out of a document', () => {

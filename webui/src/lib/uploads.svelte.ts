@@ -1,6 +1,6 @@
 import type { Upload } from 'tus-js-client';
 import { call, csrfHeaders, failure, Failure, get, type Job } from './api';
-import type { Parcel } from './drop';
+import type { Gathered, Parcel } from './drop';
 import { live } from './live.svelte';
 import { toasts } from './toast.svelte';
 import { msg } from './language.svelte';
@@ -16,6 +16,8 @@ export type Transfer = {
   /** The upload is cancelled, and that can still be undone. */
   gone: boolean;
   resumed: boolean;
+  /** The model whose next version it becomes; empty: the box proposes one. */
+  model: string;
   /** Why the box defers the upload; empty when it gave no reason. */
   why: string;
   trouble: Failure | null;
@@ -27,7 +29,12 @@ const together = 2;
 /** Statuses after which an upload is retried: no response, a concurrent writer, rate limits, a starting box, a proxy. */
 const passing = new Set([0, 409, 423, 429, 502, 503, 504]);
 const busy = new Set([423, 429]);
+/** Codes of refusals that the same bytes will meet again. */
+const lasting = new Set(['invalid', 'too_large', 'denied', 'unsupported']);
 const patience = [0, 500, 1000, 2000, 4000, 8000, 8000, 8000, 8000, 8000, 15_000, 15_000, 15_000, 30_000, 30_000, 30_000, 60_000, 60_000, 60_000, 60_000];
+
+/** Whether an upload was refused for good: it is not offered to go on. */
+export const refused = (t: Transfer) => t.state === 'failed' && lasting.has(t.trouble?.body.code ?? '');
 
 /** Whether job is older than the known state. A restarted box restarts a job and its revision. */
 function earlier(job: Job, known: Job): boolean {
@@ -88,13 +95,37 @@ class Uploads {
     this.jobs = at < 0 ? [job, ...this.jobs] : this.jobs.with(at, job);
   }
 
-  add(parcels: Parcel[]): void {
+  /** Uploads what can be uploaded of some files, as a version of a model if one is given, and names what cannot be. */
+  async offer(gathering: Promise<Gathered>, model = ''): Promise<number> {
+    try {
+      const { parcels, refused } = await gathering;
+      this.add(parcels, model);
+      if (refused.length) toasts.show([...refused.slice(0, 3), ...(refused.length > 3 ? [msg.shell.othersRefused(refused.length - 3)] : [])].join(' '), { tone: 'bad' });
+      return parcels.length;
+    } catch (thrown) {
+      toasts.show(failure(thrown).message, { tone: 'bad' }); // a file that cannot be read
+      return 0;
+    }
+  }
+
+  add(parcels: Parcel[], model = ''): void {
     for (const parcel of parcels) {
       const key = Math.random().toString(36).slice(2);
       this.blobs.set(key, parcel);
-      this.transfers.unshift({ key, name: parcel.name, size: parcel.blob.size, sent: 0, speed: 0, state: 'waiting', gone: false, why: '', resumed: false, trouble: null, job: '' });
+      this.transfers.unshift({ key, name: parcel.name, model, size: parcel.blob.size, sent: 0, speed: 0, state: 'waiting', gone: false, why: '', resumed: false, trouble: null, job: '' });
     }
     this.fill();
+  }
+
+  /** The uploads to a model, or to all models, that are listed. */
+  to(model: string): Transfer[] {
+    return this.transfers.filter((t) => !t.gone && (!model || t.model === model));
+  }
+
+  /** The jobs of a model, or of all models, that are listed: those that ended are for a minute more. */
+  of(model: string, now: number): Job[] {
+    return this.jobs.filter((j) => !this.hidden.includes(j.id) && (!model || j.model === model)
+      && (j.state === 'running' || j.state === 'staged' || j.state === 'failed' || (j.ended !== undefined && now - new Date(j.ended).getTime() < 60_000)));
   }
 
   pause(key: string): void {
@@ -171,7 +202,7 @@ class Uploads {
 
   private async begin(key: string, parcel: Parcel): Promise<void> {
     const tus = await (this.protocol ??= import('tus-js-client').catch((thrown) => { this.protocol = null; throw thrown; }));
-    const upload = this.running.get(key) ?? this.prepare(tus, key, parcel);
+    const upload = this.running.get(key) ?? this.prepare(tus, key, parcel, this.find(key)?.model ?? '');
     this.running.set(key, upload);
     const last = (await upload.findPreviousUploads())[0];
     if (last && !upload.url) {
@@ -181,14 +212,14 @@ class Uploads {
     if (this.find(key)?.state === 'sending') upload.start();
   }
 
-  private prepare(tus: typeof import('tus-js-client'), key: string, parcel: Parcel): Upload {
+  private prepare(tus: typeof import('tus-js-client'), key: string, parcel: Parcel, model: string): Upload {
     let before = { time: performance.now(), sent: 0 };
     return new tus.Upload(parcel.blob, {
       endpoint: '/api/v1/uploads',
-      metadata: { filename: parcel.name },
+      metadata: { filename: parcel.name, ...(model ? { model } : {}) },
       retryDelays: patience,
       removeFingerprintOnSuccess: true,
-      fingerprint: async (file) => fingerprint(parcel.name, file as Blob),
+      fingerprint: async (file) => fingerprint(model, parcel.name, file as Blob),
       onBeforeRequest: (request) => {
         for (const [name, value] of Object.entries(csrfHeaders())) request.setHeader(name, value);
       },
@@ -241,9 +272,9 @@ function upload(of: Upload | undefined): string {
 }
 
 /** The identity of a chosen file: an interrupted upload resumes when the same file is chosen again. */
-async function fingerprint(name: string, blob: Blob): Promise<string> {
+function fingerprint(model: string, name: string, blob: Blob): string {
   const changed = blob instanceof File ? blob.lastModified : 0;
-  return ['edgewise', name, blob.size, changed].join('|');
+  return ['edgewise', model, name, blob.size, changed].join('|');
 }
 
 function reason(error: Error, text: string): Failure {

@@ -1,0 +1,80 @@
+// Uploads as people have them: files and folders dropped on any page, a wrong one among right ones, weights beside their network,
+// a version dropped on its model's page, and uploads that can never succeed.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { check, drop, equal, inspect, scenario, until } from './harness.mjs';
+import { reaching, times } from './onnx.mjs';
+
+export default () => scenario({ set: { 'upload.max_bytes': '8MiB' } }, async (box, visitor) => {
+  const admin = await box.claim();
+  visitor.allow(/status of (400|409|413|422)/);
+  const { page } = visitor;
+  const base = mkdtempSync(join(tmpdir(), 'edgewise-drops-'));
+  const file = (path, body) => { mkdirSync(join(base, path, '..'), { recursive: true }); writeFileSync(join(base, path), body); return join(base, path); };
+  const main = page.getByRole('main');
+  const job = (name) => page.getByRole('article', { name: `Job of ${name}` });
+  const named = async () => (await admin.call('GET', '/jobs')).filter((j) => j.state === 'staged').map((j) => [j.filename, ...j.understood.models.map((m) => m.name)]).sort();
+  const problems = [];
+  await visitor.login();
+
+  // Several files at once, on the first page: each right one is uploaded, with what belongs to it, and the wrong ones are named.
+  await drop(page, main, [file('gauge.onnx', times(2)), file('holiday.jpg', 'a picture'), file('heavy.onnx', reaching('heavy.weights')), file('heavy.weights', Buffer.alloc(4)), file('void.onnx', '')]);
+  await page.getByText(/holiday\.jpg is not a file that the box accepts.*void\.onnx is empty/).waitFor();
+  await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
+  for (const name of ['gauge.onnx', 'heavy.tar']) await job(name).getByText('Ready to activate').waitFor();
+  equal(await named(), [['gauge.onnx', 'gauge'], ['heavy.tar', 'heavy']], 'what was uploaded');
+  problems.push(...(await inspect(page, 'several uploads')));
+  await job('gauge.onnx').getByRole('button', { name: 'Activate' }).click();
+  await job('gauge.onnx').getByText('Done').waitFor();
+  await job('heavy.tar').getByRole('button', { name: 'Discard' }).click();
+
+  // Whole folders: one with exports of other programs, and one in Triton's layout among what else lies there.
+  file('exports/level.onnx', times(4));
+  file('exports/tank.onnx', times(5));
+  file('exports/train.py', 'import torch');
+  file('line/scale/1/model.onnx', times(6));
+  file('line/README.md', '# the models of line 3');
+  await visitor.open('/steps', 'Steps');
+  await drop(page, main, [join(base, 'exports'), join(base, 'line')]);
+  await page.getByText('train.py is not a file that the box accepts').waitFor();
+  await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
+  for (const name of ['level.onnx', 'tank.onnx', 'line.tar']) await job(name).getByText('Ready to activate').waitFor();
+  for (const name of ['level.onnx', 'tank.onnx', 'line.tar']) await job(name).getByRole('button', { name: 'Discard' }).click();
+
+  // Where something may have been typed the page stays, and says where the upload is.
+  await visitor.open('/activity/alerts', 'Activity');
+  await page.getByRole('main').locator('form').first().waitFor();
+  await drop(page, main, [file('level.onnx', times(4))]);
+  await page.getByText('The upload has begun.').waitFor();
+  await page.getByRole('button', { name: 'Show', exact: true }).click();
+  await job('level.onnx').getByText('Ready to activate').waitFor();
+  await job('level.onnx').getByRole('button', { name: 'Discard' }).click();
+
+  // On a model's page it becomes that model's next version, whatever the file is called.
+  await visitor.open('/models/gauge/versions', 'gauge');
+  await drop(page, main, [file('export-final-2.onnx', times(3))]);
+  await job('export-final-2.onnx').getByText('Ready to activate').waitFor();
+  equal(await job('export-final-2.onnx').getByLabel('Name').inputValue(), 'gauge', 'the name that is proposed');
+  problems.push(...(await inspect(page, 'an upload on the page of its model')));
+  await page.setViewportSize({ width: 390, height: 844 });
+  check(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the page of a model with an upload scrolls sideways on a phone');
+  await page.setViewportSize({ width: 1280, height: 860 });
+  await job('export-final-2.onnx').getByRole('button', { name: 'Activate' }).focus();
+  await page.keyboard.press('Enter');
+  await until('version 2 to be live', async () => (await admin.call('GET', '/models/gauge')).labels[0]?.version === 2);
+
+  // What can never succeed is refused with sizes that people read, and is not offered to go on.
+  await visitor.open('/models', 'Models');
+  await drop(page, main, [file('huge.onnx', Buffer.alloc(9 << 20))]);
+  const refused = page.getByRole('article', { name: 'Upload of huge.onnx' });
+  await refused.getByText('Stopped').waitFor();
+  check(/9 MiB.*8 MiB/.test(await refused.getByRole('alert').innerText()), `the page says ${await refused.getByRole('alert').innerText()}`);
+  equal(await refused.getByRole('button', { name: 'Resume' }).count(), 0, 'buttons that would send it again');
+  problems.push(...(await inspect(page, 'an upload that is refused')));
+  await refused.getByRole('button', { name: 'Hide' }).click();
+  await refused.waitFor({ state: 'detached' });
+
+  equal(problems, [], 'what axe found');
+  rmSync(base, { recursive: true, force: true });
+});
