@@ -213,6 +213,25 @@ func TestABackupBringsEverythingToAnotherBox(t *testing.T) {
 	}
 }
 
+// staged checks that the differences between the live version of a model and what waits in a job are about some things.
+func (v *visitor) staged(j admin.Job, model string, about ...string) {
+	v.running.t.Helper()
+	var compared admin.JobComparison
+	v.ask("GET", "/api/v1/jobs/"+j.ID+"/comparison?model="+model, nil, &compared)
+	what := make([]string, len(compared.Differences))
+	for i, d := range compared.Differences {
+		what[i] = d.What
+	}
+	for _, a := range about {
+		if !slices.Contains(what, a) {
+			v.running.t.Errorf("the differences are about %v, not %s", what, a)
+		}
+	}
+	if len(about) == 0 && len(what) > 0 || compared.Version != 1 {
+		v.running.t.Errorf("compared with what is live: %+v", compared)
+	}
+}
+
 // TestMovesOfALabelSayWhatChangedInTheSignature follows one change through each answer, the history and the log.
 func TestMovesOfALabelSayWhatChangedInTheSignature(t *testing.T) {
 	_, anna := runReal(t)
@@ -226,6 +245,8 @@ func TestMovesOfALabelSayWhatChangedInTheSignature(t *testing.T) {
 	understood := func(j admin.Job) []admin.Difference { return j.Understood.Models[0].SignatureChanges }
 	job := anna.settled(anna.upload("net.onnx", onnxgen.MLP(2).Bytes(), nil))
 	want("before the activation", understood(job), "x")
+	anna.staged(job, "net", "input x", "file model.onnx")
+	anna.staged(anna.settled(anna.upload("other.onnx", adding(1), nil)), "net")
 	res := anna.tus("POST", "/api/v1/models/net/versions?promote=true&file=model.onnx", onnxgen.MLP(2).Bytes(),
 		"Content-Type", "application/octet-stream")
 	var v admin.Version

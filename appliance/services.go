@@ -76,6 +76,7 @@ func (a *App) openImporter() (err error) {
 		Fit: func(ctx context.Context, parameterBytes int64) admin.Fit {
 			return a.catalog.Fit(ctx, parameterBytes*serving.MemoryFactor)
 		},
+		Differences:   catalog.Differences,
 		FollowLoad:    a.serving.Follow,
 		VersionReady:  func(id edgewise.ModelID) error { return a.engine.VersionReady(id) },
 		Buckets:       map[string]int{registry.NotesBucket: maxBackupNotes, editor.DraftsBucket: editor.MaxDrafts},

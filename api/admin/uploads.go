@@ -36,6 +36,12 @@ type Job struct {
 	Resumable  bool            `json:"resumable"`
 }
 
+// JobComparison is what differs between the live version of a model and the version that a job would make of it.
+type JobComparison struct {
+	Version     int64        `json:"version"` // the live one
+	Differences []Difference `json:"differences"`
+}
+
 // The states of a Job.
 const (
 	JobRunning  = "running"

@@ -101,7 +101,7 @@ func (v Version) SameAs(stored []edgewise.File) error {
 		if stored[i].Path != f.Path || stored[i].Size != f.Size {
 			return different
 		}
-		digest, err := f.digest()
+		digest, err := f.Digest()
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,21 @@ func (v Version) SameAs(stored []edgewise.File) error {
 	return nil
 }
 
-func (f File) digest() (edgewise.Digest, error) {
+// Stored returns the files as the store describes them.
+func (v Version) Stored() ([]edgewise.File, error) {
+	list := make([]edgewise.File, 0, len(v.Files))
+	for _, f := range v.Files {
+		digest, err := f.Digest()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, edgewise.File{Path: f.Path, Size: f.Size, Digest: digest})
+	}
+	return list, nil
+}
+
+// Digest reads the whole file.
+func (f File) Digest() (edgewise.Digest, error) {
 	in, err := f.open()
 	if err != nil {
 		return "", invalid(f.Source, "%w", reason(err))

@@ -195,13 +195,17 @@ func (c *Catalog) Compare(_ context.Context, name string, from, to int64) (admin
 		return admin.Comparison{}, err
 	}
 	index := c.config.Index()
-	out := admin.Comparison{
+	return admin.Comparison{
 		From: admin.NewVersion(a, index), To: admin.NewVersion(b, index), Same: a.Digest == b.Digest,
-		Differences: append([]admin.Difference{}, admin.SignatureDifferences(a.Model, b.Model)...),
-	}
-	out.Differences = append(out.Differences, configDifferences(a.Model, b.Model)...)
-	out.Differences = append(out.Differences, fileDifferences(a.Files, b.Files)...)
-	return out, nil
+		Differences: Differences(a, b),
+	}, nil
+}
+
+// Differences compares two versions: their tensors, the other members of their declarations, and their files.
+func Differences(from, to *edgewise.Version) []admin.Difference {
+	list := append([]admin.Difference{}, admin.SignatureDifferences(from.Model, to.Model)...)
+	list = append(list, configDifferences(from.Model, to.Model)...)
+	return append(list, fileDifferences(from.Files, to.Files)...)
 }
 
 // configDifferences compares declarations member by member, but for the tensors.

@@ -62,6 +62,8 @@ type Config struct {
 	Models    Models
 	History   History
 	Settings  Settings
+	// Differences compares two versions: their tensors, declarations and files.
+	Differences func(from, to *edgewise.Version) []admin.Difference
 	// Fit tells whether a model with so many bytes of parameters finds room in memory.
 	Fit func(ctx context.Context, parameterBytes int64) admin.Fit
 	// FollowLoad calls warming when the load of a version comes to its warm-up, until forget is called.

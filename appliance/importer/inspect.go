@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
@@ -33,6 +34,9 @@ type candidate struct {
 	named   bool     // the archive says its number
 	chosen  bool     // its configuration is what a person chose here
 	beside  []string // the names of all models of the upload
+	model   *edgewise.Model
+	// files are those of the version with their digests, computed when they are first asked for
+	files func() ([]edgewise.File, error)
 }
 
 // prepare verifies, unpacks and inspects an upload. What comes after needs an activation.
@@ -91,7 +95,7 @@ func (im *Importer) candidates(f uploads.File, data, folder string) ([]*candidat
 			ID: edgewise.ModelID{Name: name}, Size: f.Length,
 			Files: []repository.File{{Path: format.File, Source: data, Size: f.Length}},
 		}
-		return []*candidate{{version: v, last: true}}, checkName(name)
+		return []*candidate{{version: v, last: true, files: sync.OnceValues(v.Stored)}}, checkName(name)
 	}
 	versions, named, err := im.readArchive(f, folder)
 	if err != nil {
@@ -104,7 +108,9 @@ func (im *Importer) candidates(f uploads.File, data, folder string) ([]*candidat
 	}
 	for i, v := range versions {
 		last := i+1 == len(versions) || names[i+1] != names[i]
-		list = append(list, &candidate{version: v, named: named, last: last, beside: names})
+		list = append(list, &candidate{
+			version: v, named: named, last: last, beside: names, files: sync.OnceValues(v.Stored),
+		})
 	}
 	return list, nil
 }
@@ -231,6 +237,7 @@ func (im *Importer) examine(ctx context.Context, c *candidate, dir string) (u ad
 	if err != nil {
 		return u, apistatus.HidePath(err, dir)
 	}
+	c.model = m
 	u = admin.UnderstoodModel{
 		Name: name, Kind: im.config.Formats.Kind(m), Size: c.version.Size, Files: len(files), MaxBatchSize: m.MaxBatchSize, Config: m,
 		Inputs: admin.NewTensors(m.Inputs()), Outputs: admin.NewTensors(m.Outputs()), Warnings: []string{},

@@ -3,6 +3,8 @@ package importer
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -283,6 +285,71 @@ func (im *Importer) Activate(p *edgewise.Principal, id string, a admin.Activate)
 		return im.deploy(ctx, made, a)
 	})
 	return im.show(made), nil
+}
+
+// Compare lists what differs between the live version of a model and the version that a job would make of it; name is
+// another one than the upload's where that holds one version. Errors: NotFound; Conflict when the job does not wait.
+func (im *Importer) Compare(ctx context.Context, p *edgewise.Principal, id, name string) (
+	out admin.JobComparison, err error,
+) {
+	const op = "importer.Compare"
+	made, err := im.find(p, id)
+	if err != nil {
+		return out, err
+	}
+	c, err := im.waiting(made, name)
+	if err != nil {
+		return out, err
+	}
+	record := im.config.Models.Lookup(name)
+	if record == nil || record.Version(record.Label(edgewise.LiveLabel)) == nil {
+		return out, edgewise.Errorf(op, edgewise.NotFound, "model %q has no live version", name)
+	}
+	live, to := record.Version(record.Label(edgewise.LiveLabel)), &edgewise.Version{}
+	if to.Files, err = c.files(); err != nil {
+		return out, err
+	}
+	if to.Model, err = im.called(ctx, made, c, name); err != nil {
+		return out, err
+	}
+	out.Version, out.Differences = live.ID.Version, im.config.Differences(live, to)
+	return out, nil
+}
+
+// waiting returns what a job that waits for an activation would make live of a model.
+func (im *Importer) waiting(made *job, name string) (c candidate, err error) {
+	const op = "importer.Compare"
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	if made.shown.State != admin.JobStaged {
+		return c, edgewise.Errorf(op, edgewise.Conflict, "job %s does not wait for an activation", made.shown.ID)
+	}
+	i := slices.IndexFunc(made.found, func(c *candidate) bool {
+		return c.last && (c.version.ID.Name == name || len(made.found) == 1)
+	})
+	if i < 0 {
+		return c, edgewise.Errorf(op, edgewise.NotFound, "job %s has no model %q", made.shown.ID, name)
+	}
+	return *made.found[i], nil // an activation changes that of the job
+}
+
+// called reads the declaration of a candidate under a name, which is a part of other names in it.
+func (im *Importer) called(ctx context.Context, made *job, c candidate, name string) (*edgewise.Model, error) {
+	if name == c.version.ID.Name {
+		return c.model, nil
+	}
+	_, folder := im.uploads.Path(made.file.ID)
+	dir, err := os.MkdirTemp(filepath.Dir(folder), "compare-")
+	if err != nil {
+		return nil, edgewise.Errorf("importer.Compare", edgewise.Internal, "a folder to look at the upload cannot be made")
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	files, err := c.lay(dir)
+	if err != nil {
+		return nil, err
+	}
+	m, err := im.config.Models.Understand(ctx, name, dir, files)
+	return m, apistatus.HidePath(err, dir)
 }
 
 // Expire cancels the waiting jobs of uploads that were removed because no activation came in time.

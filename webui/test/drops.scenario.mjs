@@ -1,10 +1,10 @@
 // Uploads as people have them: files and folders dropped on any page, a wrong one among right ones, weights beside their network,
-// a version dropped on its model's page, and uploads that can never succeed.
+// a version dropped on its model's page, what differs before it answers, the way back; and uploads that can never succeed.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { check, drop, equal, inspect, scenario, until } from './harness.mjs';
-import { reaching, times } from './onnx.mjs';
+import { reaching, times, unloadable } from './onnx.mjs';
 
 export default () => scenario({ set: { 'upload.max_bytes': '8MiB' } }, async (box, visitor) => {
   const admin = await box.claim();
@@ -49,13 +49,19 @@ export default () => scenario({ set: { 'upload.max_bytes': '8MiB' } }, async (bo
   await page.getByText('The upload has begun.').waitFor();
   await page.getByRole('button', { name: 'Show', exact: true }).click();
   await job('level.onnx').getByText('Ready to activate').waitFor();
+  await job('level.onnx').getByLabel('Name').waitFor();
+  equal(await job('level.onnx').getByText(/difference/).count(), 0, 'differences of a model that is new');
+  await job('level.onnx').getByLabel('Name').fill('gauge');
+  await job('level.onnx').getByText('1 difference from version 1').waitFor();
   await job('level.onnx').getByRole('button', { name: 'Discard' }).click();
 
   // On a model's page it becomes that model's next version, whatever the file is called.
   await visitor.open('/models/gauge/versions', 'gauge');
-  await drop(page, main, [file('export-final-2.onnx', times(3))]);
+  await drop(page, main, [file('export-final-2.onnx', times(3, true, 'z'))]);
   await job('export-final-2.onnx').getByText('Ready to activate').waitFor();
   equal(await job('export-final-2.onnx').getByLabel('Name').inputValue(), 'gauge', 'the name that is proposed');
+  await job('export-final-2.onnx').getByText('4 differences from version 1, some of which clients may notice').waitFor();
+  for (const what of ['input x', 'input z', 'output same', 'file model.onnx']) await job('export-final-2.onnx').getByRole('listitem').filter({ hasText: what }).first().waitFor();
   problems.push(...(await inspect(page, 'an upload on the page of its model')));
   await page.setViewportSize({ width: 390, height: 844 });
   check(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the page of a model with an upload scrolls sideways on a phone');
@@ -63,6 +69,35 @@ export default () => scenario({ set: { 'upload.max_bytes': '8MiB' } }, async (bo
   await job('export-final-2.onnx').getByRole('button', { name: 'Activate' }).focus();
   await page.keyboard.press('Enter');
   await until('version 2 to be live', async () => (await admin.call('GET', '/models/gauge')).labels[0]?.version === 2);
+
+  // The way back asks, and can be undone; so do an activation and a deletion, by keyboard alone.
+  const live = (version) => until(`version ${version} to be live`, async () => (await admin.call('GET', '/models/gauge')).labels[0]?.version === version);
+  const press = async (button) => { await button.focus(); await page.keyboard.press('Enter'); };
+  const dialog = page.getByRole('dialog');
+  const undo = async () => { await dialog.waitFor({ state: 'detached' }); await press(page.getByRole('button', { name: 'Undo' }).last()); };
+  await press(job('export-final-2.onnx').getByRole('button', { name: 'Roll back' }));
+  await dialog.getByText('4 differences from version 2').waitFor();
+  await press(dialog.getByRole('button', { name: 'Roll back to version 1' }));
+  await page.getByText('gauge answers with version 1 again.').waitFor();
+  await undo();
+  await live(2);
+  await page.reload();
+  await press(page.getByRole('row', { name: /^1 / }).getByRole('button', { name: 'Activate' }));
+  await dialog.getByText('4 differences from version 2').waitFor();
+  problems.push(...(await inspect(page, 'the question before an activation')));
+  await press(dialog.getByRole('button', { name: 'Activate version 1' }));
+  await page.getByText('gauge answers with version 1.').waitFor();
+  await undo();
+  await live(2);
+  await press(page.getByRole('button', { name: 'More about gauge' }));
+  await press(page.getByRole('menuitem', { name: 'Delete model' }));
+  await dialog.getByText('It can be undone for six seconds.').waitFor();
+  await press(dialog.getByRole('button', { name: 'Delete', exact: true }));
+  await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
+  equal(await page.getByRole('row', { name: /gauge/ }).count(), 0, 'rows of the model that was deleted');
+  await undo();
+  await page.getByRole('row', { name: /gauge/ }).waitFor();
+  equal((await admin.call('GET', '/models')).length, 1, 'models after the deletion was undone');
 
   // What can never succeed is refused with sizes that people read, and is not offered to go on.
   await visitor.open('/models', 'Models');
@@ -74,6 +109,11 @@ export default () => scenario({ set: { 'upload.max_bytes': '8MiB' } }, async (bo
   problems.push(...(await inspect(page, 'an upload that is refused')));
   await refused.getByRole('button', { name: 'Hide' }).click();
   await refused.waitFor({ state: 'detached' });
+
+  await drop(page, main, [file('misfit.onnx', unloadable())]);
+  await job('misfit.onnx').getByRole('button', { name: 'Activate' }).click();
+  await job('misfit.onnx').getByText('Load failed', { exact: true }).waitFor();
+  equal(await job('misfit.onnx').getByRole('button', { name: /Try again/ }).count(), 0, 'buttons that would try the same once more');
 
   equal(problems, [], 'what axe found');
   rmSync(base, { recursive: true, force: true });

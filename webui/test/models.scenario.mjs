@@ -58,6 +58,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
     }
   }));
   await page.getByRole('button', { name: 'Activate' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Activate version 2' }).click();
   await page.getByText('faces answers with version 2.').waitFor();
   await page.getByLabel('Compare this version').waitFor();
   await page.getByRole('button', { name: 'Roll back', exact: true }).click();

@@ -35,6 +35,11 @@ export function broken() {
   return model([node('Reshape', ['x', 'shape'], ['y'])], [tensor('shape', INT64, [2], shape)], [value('x', FLOAT, ['n', 4])], [value('y', FLOAT, ['m', 7])]);
 }
 
+/** Reads well and does not load: rows of four numbers cannot be multiplied by a matrix of three rows. */
+export function unloadable() {
+  return model([node('MatMul', ['x', 'k'], ['y'])], [tensor('k', FLOAT, [3, 3], floats([1, 0, 0, 0, 1, 0, 0, 0, 1]))], [value('x', FLOAT, ['n', 4])], [value('y', FLOAT, ['n', 3])]);
+}
+
 /** Says that its weights are in a file outside of its folder. */
 export function reaching(path) {
   const entry = (key, text) => bytes(13, Buffer.concat([bytes(1, key), bytes(2, text)]));

@@ -67,7 +67,10 @@ export default () => scenario({ context: { timezoneId: 'Asia/Tokyo', locale: 'en
   await page.getByRole('button', { name: 'More about version 1' }).click();
   problems.push(...(await inspect(page, 'a menu')));
   await page.getByRole('menuitem', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByText('It can be undone for six seconds.').waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click();
   await page.getByText('Deleted version 1 of gauge.').waitFor();
+  equal(await page.getByRole('row', { name: /^1 / }).count(), 0, 'rows of the version that was deleted');
   await page.getByRole('button', { name: 'Undo' }).click();
   await page.getByRole('row', { name: /^1 / }).waitFor();
 

@@ -1,6 +1,7 @@
 package administration
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"strconv"
@@ -34,6 +35,8 @@ type Jobs interface {
 	// List returns the jobs, latest first; Get one of them. Errors: NotFound.
 	List(p *edgewise.Principal) []admin.Job
 	Get(p *edgewise.Principal, id string) (admin.Job, error)
+	// Compare tells what differs from the live version of a model. Errors: NotFound, Conflict.
+	Compare(ctx context.Context, p *edgewise.Principal, id, model string) (admin.JobComparison, error)
 	// Activate goes on with a job that waits for a person, or has failed. Errors: NotFound, Conflict, Invalid, Denied.
 	Activate(p *edgewise.Principal, id string, a admin.Activate) (admin.Job, error)
 	// NeedsConfirmation tells whether Activate gives power away: then a person must have given the password a moment ago.
@@ -58,6 +61,7 @@ func (h *handlers) uploadRoutes() []httpapi.Route {
 		act("DELETE", upload, "upload.cancel", operate, tus(run(h.cancelUpload))),
 		{Method: "GET", Path: jobs, Handler: list(h.Jobs.List), Rights: operate},
 		{Method: "GET", Path: job, Handler: show(h.job), Rights: operate},
+		{Method: "GET", Path: job + "/comparison", Handler: show(h.compareJob), Rights: operate},
 		act("DELETE", job, "job.discard", operate, run(h.discardJob)),
 		act("POST", job+"/activate", "job.activate", operate, show(h.activateJob)),
 	}
@@ -254,6 +258,11 @@ func (h *handlers) noteJob(r *httpapi.Request, id, name string) {
 		}
 	}
 	r.Target, r.Detail = strings.Join(names, ", "), r.Target+", "+r.Detail
+}
+
+// compareJob tells what differs from the live version of a model: GET /api/v1/jobs/{id}/comparison?model=NAME.
+func (h *handlers) compareJob(r *httpapi.Request) (admin.JobComparison, error) {
+	return h.Jobs.Compare(r.WorkContext(), r.Caller, r.Param("id"), strings.Clone(r.Query("model")))
 }
 
 // activateJob continues a job: POST /api/v1/jobs/{id}/activate.

@@ -912,6 +912,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/jobs/{id}/comparison": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What differs between the live version of a model and the version that a staged job would make of it */
+        get: operations["compareJob"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/jobs/{id}/activate": {
         parameters: {
             query?: never;
@@ -2208,6 +2225,14 @@ export interface components {
             understood?: components["schemas"]["Understood"];
             /** @description activate continues from the step that failed */
             resumable?: boolean;
+        };
+        JobComparison: {
+            /**
+             * Format: int64
+             * @description the live one
+             */
+            version: number;
+            differences: components["schemas"]["Difference"][];
         };
         Activate: {
             /** @description another name, where the upload holds one model */
@@ -4371,6 +4396,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    compareJob: {
+        parameters: {
+            query: {
+                /** @description another name than the upload's, where that holds one model */
+                model: components["schemas"]["ModelName"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The differences */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobComparison"];
+                };
             };
             default: components["responses"]["Error"];
         };

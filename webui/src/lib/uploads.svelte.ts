@@ -33,8 +33,8 @@ const busy = new Set([423, 429]);
 const lasting = new Set(['invalid', 'too_large', 'denied', 'unsupported']);
 const patience = [0, 500, 1000, 2000, 4000, 8000, 8000, 8000, 8000, 8000, 15_000, 15_000, 15_000, 30_000, 30_000, 30_000, 60_000, 60_000, 60_000, 60_000];
 
-/** Whether an upload was refused for good: it is not offered to go on. */
-export const refused = (t: Transfer) => t.state === 'failed' && lasting.has(t.trouble?.body.code ?? '');
+/** Whether an upload, or a job, was refused for good: it is not offered to go on. */
+export const refused = (code = '') => lasting.has(code);
 
 /** Whether job is older than the known state. A restarted box restarts a job and its revision. */
 function earlier(job: Job, known: Job): boolean {

@@ -186,15 +186,12 @@ export const shell: Messages['shell'] = {
   rollModelBack: (name) => `${name} zurückrollen`,
   versionServesUntilVersion: (from, to) => rich`Version ${strong(from)} bleibt in Betrieb, bis Version ${strong(to)} geladen und warmgelaufen ist. Dann gehen die Anfragen an diese; keine geht verloren.`,
   versionWasStored: (to) => `Version ${to} gespeichert:`,
-  nDifferences: (n) => plural(n, { one: '# Unterschied', other: '# Unterschiede' }),
   someWhichClientsMayNotice: 'darunter solche, die Clients bemerken können',
   clientsMayNotice: 'für Clients merklich',
   loadingVersion: (to) => `Version ${to} wird geladen …`,
   rollBackVersion: (to) => `Zu Version ${to} zurückrollen`,
   notVerified: 'nicht geprüft',
   closeThisMessage: 'Meldung schließen',
-  signatureChanges: 'Änderungen der Signatur',
-  clientsMayFail: 'Clients können scheitern',
   example: 'Beispiel',
   asATable: (title) => `${title} als Tabelle`,
   curve: 'Kurve',
@@ -209,6 +206,13 @@ export const shell: Messages['shell'] = {
   outputs: 'Ausgänge',
   optional: 'optional',
   notServed: 'Nicht bereitgestellt',
+  nDifferencesFrom: (n, version) => plural(n, { one: `# Unterschied zu Version ${version}`, other: `# Unterschiede zu Version ${version}` }),
+  noDifferenceFrom: (version) => `Kein Unterschied zu Version ${version}, die live ist.`,
+  differences: 'Unterschiede',
+  change: { added: 'hinzugefügt', removed: 'entfernt', changed: 'geändert' },
+  answersWithVersion: (name, version) => `${name} antwortet mit Version ${version}.`,
+  activateVersion: (version) => `Version ${version} aktivieren`,
+  versionAnswersOnceLoaded: (version) => `Version ${version} beantwortet Anfragen, sobald sie geladen und warmgelaufen ist.`,
 };
 
 export const settings: Messages['settings'] = {
@@ -484,6 +488,7 @@ export const steps: Messages['steps'] = {
   compilerDidNotCome: 'Der Compiler wurde innerhalb von zwei Minuten nicht fertig.',
   compilationWasCancelled: 'Die Übersetzung wurde abgebrochen.',
   compilerCouldNotLoaded: 'Der Compiler konnte nicht geladen werden. Versuchen Sie es noch einmal.',
+  goToLine: (line) => `Zu Zeile ${line}`,
 };
 
 export const tensors: Messages['tensors'] = {
@@ -666,7 +671,7 @@ export const models: Messages['models'] = {
   doesNotFitNeedsAbout: (needs) => `passt nicht: Es braucht etwa ${needs}`,
   areFree: (available) => `${available} sind frei`,
   boxAlreadyHasContent: (version) => `Diesen Inhalt gibt es auf dem Gerät schon als Version ${version}.`,
-  itsSignatureDiffersFrom: 'Die Signatur weicht von der Live-Version ab:',
+  rollBack: 'Zurückrollen',
 };
 
 export const selection: Messages['selection'] = {
@@ -805,8 +810,6 @@ export const model: Messages['model'] = {
   showItsTrace: 'Trace anzeigen',
   traceOfRequest: (n) => `Trace der Anfrage ${n}`,
   fillInFormRun: 'Füllen Sie das Formular aus und führen Sie die Anfrage aus. Rahmen, Masken und Schlüsselpunkte werden in das Bild gezeichnet, Klassen als Balken, Text als Text, Ton als Wellenform; andere Tensoren als Zahlen mit Histogramm.',
-  answersWithVersion: (name, version) => `${name} antwortet mit Version ${version}.`,
-  answersWithVersionAgain: (name, version) => `${name} antwortet wieder mit Version ${version}.`,
   view: 'Ansehen',
   addALabel: 'Label hinzufügen',
   moveItsLabelsFirst: (labels) => `Verschieben Sie zuerst die Labels: ${labels}`,
@@ -829,10 +832,7 @@ export const model: Messages['model'] = {
   withThisVersion: 'mit dieser Version',
   theseAreSameVersion: 'Das ist dieselbe Version.',
   theyAreEqualByte: 'Sie sind Byte für Byte gleich.',
-  clientsMayNotice: 'für Clients merklich',
   deployments: 'Bereitstellungen',
-  activateVersion: (version) => `Version ${version} aktivieren`,
-  itsSignatureDiffersFrom: (version) => `Die Signatur weicht von der Live-Version ${version} ab:`,
   notesAboutVersion: (version) => `Notizen zu Version ${version}`,
   operationsTo: (first, last) => `Operationen ${first} bis ${last}`,
   nOperations: (n) => plural(n, { one: '# Operation', other: '# Operationen' }),
@@ -851,7 +851,7 @@ export const model: Messages['model'] = {
   compareWith: 'Vergleichen mit',
   noOtherVersion: 'Keine andere Version',
   versionLive: (version) => `Version ${version}, live`,
-  change: { added: 'hinzugefügt', removed: 'entfernt', changed: 'geändert' },
+  addAVersion: 'Version hinzufügen',
 };
 
 export const configuration: Messages['configuration'] = {

@@ -185,15 +185,12 @@ export const shell = {
   rollModelBack: (name: string) => `Roll ${name} back`,
   versionServesUntilVersion: (from: string, to: string) => rich`Version ${strong(from)} serves until version ${strong(to)} is loaded and warm. Then requests move to it; none is lost.`,
   versionWasStored: (to: number) => `Version ${to} was stored`,
-  nDifferences: (n: number) => plural(n, { one: '# difference', other: '# differences' }),
   someWhichClientsMayNotice: 'some of which clients may notice',
   clientsMayNotice: 'clients may notice',
   loadingVersion: (to: number) => `Loading version ${to} …`,
   rollBackVersion: (to: number) => `Roll back to version ${to}`,
   notVerified: 'not verified',
   closeThisMessage: 'Close this message',
-  signatureChanges: 'Signature changes',
-  clientsMayFail: 'clients may fail',
   example: 'Example',
   asATable: (title: string) => `${title} as a table`,
   curve: 'Curve',
@@ -208,6 +205,13 @@ export const shell = {
   outputs: 'Outputs',
   optional: 'optional',
   notServed: 'Not served',
+  nDifferencesFrom: (n: number, version: number) => plural(n, { one: `# difference from version ${version}`, other: `# differences from version ${version}` }),
+  noDifferenceFrom: (version: number) => `Nothing differs from version ${version}, which is live.`,
+  differences: 'Differences',
+  change: { added: 'added', removed: 'removed', changed: 'changed' },
+  answersWithVersion: (name: string, version: number) => `${name} answers with version ${version}.`,
+  activateVersion: (version: number) => `Activate version ${version}`,
+  versionAnswersOnceLoaded: (version: number) => `Version ${version} answers requests once it is loaded and warm.`,
 };
 
 export const settings = {
@@ -483,6 +487,7 @@ export const steps = {
   compilerDidNotCome: 'The compiler did not come to an end within two minutes.',
   compilationWasCancelled: 'The compilation was cancelled.',
   compilerCouldNotLoaded: 'The compiler could not be loaded. Try it again.',
+  goToLine: (line: number) => `Go to line ${line}`,
 };
 
 export const tensors = {
@@ -665,7 +670,7 @@ export const models = {
   doesNotFitNeedsAbout: (needs: string) => `does not fit: it needs about ${needs}`,
   areFree: (available: string) => `${available} are free`,
   boxAlreadyHasContent: (version: number) => `The box already has this content as version ${version}.`,
-  itsSignatureDiffersFrom: 'Its signature differs from that of the live version:',
+  rollBack: 'Roll back',
 };
 
 export const selection = {
@@ -804,8 +809,6 @@ export const model = {
   showItsTrace: 'Show its trace',
   traceOfRequest: (n: number) => `Trace of request ${n}`,
   fillInFormRun: 'Fill in the form and run it. Boxes, masks and key points are drawn on the picture, classes as bars, text as text, sound as a waveform; other tensors as numbers with a histogram.',
-  answersWithVersion: (name: string, version: number) => `${name} answers with version ${version}.`,
-  answersWithVersionAgain: (name: string, version: number) => `${name} answers with version ${version} again.`,
   view: 'View',
   addALabel: 'Add a label',
   moveItsLabelsFirst: (labels: string) => `Move its labels first: ${labels}`,
@@ -828,10 +831,7 @@ export const model = {
   withThisVersion: 'with this version',
   theseAreSameVersion: 'These are the same version.',
   theyAreEqualByte: 'They are equal, byte for byte.',
-  clientsMayNotice: 'clients may notice',
   deployments: 'Deployments',
-  activateVersion: (version: number) => `Activate version ${version}`,
-  itsSignatureDiffersFrom: (version: number) => `Its signature differs from that of version ${version}, which is live:`,
   notesAboutVersion: (version: number) => `Notes about version ${version}`,
   operationsTo: (first: number, last: number) => `operations ${first} to ${last}`,
   nOperations: (n: number) => plural(n, { one: '# operation', other: '# operations' }),
@@ -850,7 +850,7 @@ export const model = {
   compareWith: 'Compare with',
   noOtherVersion: 'No other version',
   versionLive: (version: number) => `Version ${version}, live`,
-  change: { added: 'added', removed: 'removed', changed: 'changed' },
+  addAVersion: 'Add a version',
 };
 
 export const configuration = {
