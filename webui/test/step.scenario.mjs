@@ -29,18 +29,29 @@ export default () => scenario({}, async (box, visitor) => {
   await page.getByRole('article', { name: 'Output y' }).waitFor({ timeout: 120_000 });
   check((await page.getByRole('article', { name: 'Output y' }).innerText()).includes('5'), '2.5 times 2 is 5');
 
-  // An endless one is stopped, in the box, too, which else would run it for a minute.
+  // One that traps says where: the function, and the line of the source, to which a button goes.
   await visitor.context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  await source.focus();
+  await page.keyboard.press('Control+a');
+  await page.keyboard.press('Control+c');
+  const scale = await page.evaluate(() => navigator.clipboard.readText());
+  const trapping = scale.replace(/(function process\([^{]*\{)/, '$1\n  unreachable();');
+  check(trapping !== scale, 'the source has no function process');
+  const line = trapping.split('\n').findIndex((text) => text.includes('unreachable();')) + 1;
   const replace = async (text) => {
     await source.focus();
     await page.evaluate((t) => navigator.clipboard.writeText(t), text);
     await page.keyboard.press('Control+a');
     await page.keyboard.press('Control+v');
   };
-  await source.focus();
-  await page.keyboard.press('Control+a');
-  await page.keyboard.press('Control+c');
-  const scale = await page.evaluate(() => navigator.clipboard.readText());
+  await replace(trapping);
+  await page.getByRole('button', { name: 'Compile and run' }).click();
+  await page.getByText(new RegExp(`trap: unreachable in function .*process \\(step\\.ts:${line}\\)`)).waitFor();
+  problems.push(...(await inspect(page, 'a step that traps')));
+  await page.getByRole('button', { name: `Go to line ${line}` }).click();
+  await page.locator('.cm-activeLine').filter({ hasText: 'unreachable();' }).waitFor();
+
+  // An endless one is stopped, in the box, too, which else would run it for a minute.
   await replace(scale.replace(/(function process\([^{]*\{)/, '$1\n  while (true) {}'));
   const trials = () => readdirSync(join(box.data, 'uploads')).filter((name) => name.startsWith('trial-')).length;
   await page.getByRole('button', { name: 'Compile and run' }).click();
@@ -74,9 +85,6 @@ export default () => scenario({}, async (box, visitor) => {
 
   // One that traps: the ensemble's graph says where, the others' answers are there, and the log is one click away.
   visitor.allow(/status of (400|422|500)/);
-  const stored = await (await admin.fetch('/api/v1/models/doubled/versions/1/file?path=' + encodeURIComponent(answer.versions[0].files.find((f) => f.path.endsWith('step.ts')).path))).text();
-  const trapping = stored.replace(/(function process\([^{]*\{)/, '$1\n  unreachable();');
-  check(trapping !== stored, 'the source has no function process');
   await replace(trapping);
   await page.getByRole('button', { name: 'Deploy' }).click();
   await page.getByRole('dialog').getByLabel('Name').fill('trapping');
@@ -84,6 +92,10 @@ export default () => scenario({}, async (box, visitor) => {
   await page.waitForURL(/\/models\/trapping/, { timeout: 120_000 });
   await page.getByText('Version 1 is not verified.').waitFor();
   await page.getByText(/a run with ones failed: .*trap: unreachable/).first().waitFor();
+  await visitor.open('/models/trapping/try', 'trapping');
+  await page.getByRole('textbox', { name: 'x' }).fill('[[2, 3]]');
+  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  await page.getByRole('alert').getByText(new RegExp(`process \\(step\\.ts:${line}\\)`)).first().waitFor();
   await visitor.open('/ensembles', 'Ensembles');
   await page.getByRole('button', { name: 'New ensemble' }).click();
   await page.getByLabel('Name').fill('chain');

@@ -4,6 +4,7 @@ import { described } from './describe';
 import { gather, loose, rooted } from './drop';
 import { draft, parse, tensor } from './draft';
 import { addStep, complete, connect, connections, declaration, disconnect, empty, fresh, mismatch, moveStep, pruned, refusal, removeStep, steps, type Config, type Ports } from './ensemble';
+import { appendLines } from '../compiler/sourcemap';
 import { ago, bytes, duration, shape, sizes, span } from './format';
 import { draw, find, mostShown } from './graph';
 import { warmup, type ModelConfig } from './configuration';
@@ -363,6 +364,15 @@ describe('small things', () => {
   it('reads what the compiler says', () => {
     const text = "ERROR TS2322: Type '~lib/string/String' is not assignable to type 'i32'.\n    :\n 9 │ let m: i32 = \"text\";\n   │              ~~~~~~\n   └─ in step.ts(9,14)\n";
     expect(messages(text)).toEqual([{ severity: 'error', line: 9, column: 14, length: 6, text: "Type '~lib/string/String' is not assignable to type 'i32'." }]);
+  });
+  it('gives a module the lines of its source map', () => {
+    const module = new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 1, 0, 10, 5, 1, 3, 0, 0, 0x0b]); // the code begins at 13
+    const of = (mappings: string) => [...appendLines(module, JSON.stringify({ sources: ['a.ts', 'step.ts'], mappings }))].slice(module.length);
+    const made = of('cCEA,CACA,CADA,CAAA'); // lines 3, 4, 3 and 3 again, at 14 and behind it
+    expect(made.slice(0, 2)).toEqual([0, made.length - 2]);
+    expect(new TextDecoder().decode(new Uint8Array(made))).toContain('edgewise.lines\x02\x04a.ts\x07step.ts\x03');
+    expect(made.slice(-9)).toEqual([1, 1, 3, 1, 1, 4, 1, 1, 3]);
+    expect(of('IAAA,oBAAA').at(-1)).toBe(0); // before and behind the code
   });
   it('makes an archive that tar reads: sizes, sums and ends', async () => {
     const bytes = new Uint8Array(await tar([{ path: 'm/1/model.onnx', file: new Blob(['hello']) }]).arrayBuffer());
