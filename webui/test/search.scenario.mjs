@@ -17,8 +17,8 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await visitor.login();
   equal(loaded, [], 'what was loaded of the search before it was asked for');
   const field = page.getByRole('combobox', { name: 'A page, model, version, step, ensemble or setting' });
-  const open = async () => {
-    await page.keyboard.press('Control+k');
+  const open = async (ask = () => page.keyboard.press('Control+k')) => {
+    await ask();
     await until('the field to have the focus', () => field.evaluate((e) => e === document.activeElement).catch(() => false));
   };
   const first = () => page.getByRole('option', { selected: true });
@@ -67,7 +67,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   // In every width, by the button, in both colours.
   for (const width of [1440, 1280, 390]) {
     await page.setViewportSize({ width, height: 860 });
-    await page.getByRole('button', { name: 'Search' }).click();
+    await open(() => page.getByRole('button', { name: 'Search' }).click());
     await page.keyboard.type('face');
     await page.getByRole('option').filter({ hasText: 'faces' }).first().waitFor();
     problems.push(...(width === 1280 ? await judge(page, 'the search') : await inspect(page, `the search at ${width} px`)));
