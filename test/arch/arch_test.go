@@ -141,6 +141,12 @@ var layers = []layer{
 		"parts behind the administration API use its bodies, so that no package translates them",
 	},
 	{
+		"examples",
+		[]string{"appliance/compare", "appliance/example"},
+		[]string{"api/..."},
+		"requests with their answers, and how answers differ, depend on the protocol alone",
+	},
+	{
 		"history",
 		[]string{"appliance/history", "appliance/alerts"},
 		[]string{"api/admin", "appliance/activity"},
@@ -185,7 +191,7 @@ var layers = []layer{
 		"services", services,
 		slices.Concat(parts, adminParts, []string{
 			"api/...", "gpu/...", "sdk", "appliance/config", "appliance/document", "appliance/modelconfig",
-			"appliance/update/helper",
+			"appliance/update/helper", "appliance/compare", "appliance/example",
 		}),
 		"services import parts, and use each other through interfaces that they declare: package appliance connects them",
 	},
