@@ -3,9 +3,8 @@
 // child.
 //
 // Parent and child share memory blocks for tensors. Each run in flight has a channel: two mailboxes in shared memory,
-// into which the calling thread puts the run and the child's thread the answer, and a socket for descriptors. Where
-// runs are short, both look for a moment before they sleep, on cores that they have chosen for it (waitplan.go). The child
-// is not trusted: every number it writes is checked.
+// into which the calling thread puts the run and the child's thread the answer, and a socket for descriptors. Who waits
+// sleeps (decision 0074). The child is not trusted: every number it writes is checked.
 package runner
 
 import (

@@ -45,7 +45,7 @@ func (l *channel) send(frame []byte, descriptors []int) error {
 
 // receive waits for the answer to a run with plan b. Errors: io.EOF when the child has ended, errFrame.
 func (l *channel) receive(b waitPlan) ([]byte, error) {
-	answer, err := l.answers.receive(l.buf, b.spinAnswer, b.park)
+	answer, err := l.answers.receive(l.buf, b.park)
 	if err == nil && len(answer) == 0 {
 		return nil, errFrame
 	}
@@ -63,7 +63,7 @@ func (p *process) acquire(ctx context.Context, i *Instance, options edgewise.Run
 			return nil, waitPlan{}, ctx.Err()
 		}
 	}
-	b := i.runProfile.waitPlan(len(p.slots), options)
+	b := planWait(options)
 	if l := p.choose(i, b.core); l != nil {
 		return l, b, nil
 	}

@@ -53,8 +53,8 @@ func TestLoadsThatFailSayWhy(t *testing.T) {
 
 func TestACrashFailsTheRunsInFlightAndTheModelComesBack(t *testing.T) {
 	for name, options := range map[string]edgewise.RunOptions{
-		"": {}, "on a core": {Core: currentCore() + 1},
-		"others wait": {Queued: true}, "on a core, others wait": {Core: currentCore() + 1, Queued: true},
+		"": {}, "on a core": {Core: firstCore(t) + 1},
+		"others wait": {Queued: true}, "on a core, others wait": {Core: firstCore(t) + 1, Queued: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := load(t, setUp(fakeOptions{}), t.TempDir())
@@ -83,15 +83,14 @@ func TestACrashFailsTheRunsInFlightAndTheModelComesBack(t *testing.T) {
 	}
 }
 
-// TestLongRunsAreAnsweredWhereverTheirCallersWait has more callers than cores, and changes how they wait from run to
+// TestRunsAreAnsweredWhereverTheirCallersWait has more callers than cores, and changes how they wait from run to
 // run.
-func TestLongRunsAreAnsweredWhereverTheirCallersWait(t *testing.T) {
+func TestRunsAreAnsweredWhereverTheirCallersWait(t *testing.T) {
 	i := load(t, setUp(fakeOptions{}), t.TempDir())
 	var group sync.WaitGroup
 	for caller := range 6 {
 		group.Go(func() {
 			for n := range 200 {
-				i.runProfile.ran(2 * shortRun)
 				options := edgewise.RunOptions{Core: (caller + n) % (runtime.NumCPU() + 1), Queued: (caller+n)%3 == 0}
 				if err := echoWith(options, i, floats("a", int64(1+n))); err != nil {
 					t.Error(err)

@@ -249,7 +249,7 @@ func lie(name string) {
 		os.Exit(4)
 	}
 	requests, answers := mailboxes(memory)
-	f, _, _ := next(requests, 0, channels[0], buf, rights)
+	f, _, _ := next(requests, channels[0], buf, rights)
 	answers.post(lies()[name](f))
 	select {}
 }

@@ -56,10 +56,9 @@ type attached struct {
 // runFrame asks for a run. Outputs go to block out, from byte free on.
 type runFrame struct {
 	run    uint64
-	core   int32  // on which the thread of this channel is to wait for its next run; anywhere
-	look   uint32 // nanoseconds that it looks for that before it sleeps
-	solo   bool   // nothing else runs on the machine
-	pads   bool   // rows may be added
+	core   int32 // on which the thread of this channel is to wait for its next run; anywhere
+	solo   bool  // nothing else runs on the machine
+	pads   bool  // rows may be added
 	out    uint32
 	free   uint64
 	attach []attached
@@ -90,7 +89,6 @@ func (f runFrame) append(to []byte) []byte {
 	to = append(to, byte(kindRun))
 	to = number(to, f.run)
 	to = binary.LittleEndian.AppendUint32(to, uint32(f.core))
-	to = binary.LittleEndian.AppendUint32(to, f.look)
 	to = append(to, flag(f.solo), flag(f.pads))
 	to = binary.LittleEndian.AppendUint32(to, f.out)
 	to = number(to, f.free)
@@ -246,7 +244,7 @@ func (r *reader) placed() []placed {
 func decodeRun(body []byte) (runFrame, error) {
 	r := &reader{rest: body}
 	f := runFrame{
-		run: r.u64(), core: int32(r.u32()), look: r.u32(), solo: r.flag(), pads: r.flag(), out: r.u32(),
+		run: r.u64(), core: int32(r.u32()), solo: r.flag(), pads: r.flag(), out: r.u32(),
 		free: r.u64(),
 	}
 	for range r.count(maxAttached) {

@@ -10,7 +10,7 @@ import (
 
 func sampleRun() runFrame {
 	return runFrame{
-		run: 7, core: anywhere, look: 9, solo: true, pads: true, out: 3, free: 128, attach: []attached{
+		run: 7, core: anywhere, solo: true, pads: true, out: 3, free: 128, attach: []attached{
 			{3, 1 << 16},
 			{4, 1 << 20},
 		},

@@ -11,15 +11,14 @@ import (
 
 // Instance is a version in a child process, its own or one that it shares, which is started again when it dies.
 type Instance struct {
-	backend    *Backend
-	group      *group
-	id         edgewise.ModelID
-	task       member
-	arena      *arena
-	stats      counters
-	runProfile runProfile
-	pads       atomic.Bool // rows may be added to batches
-	closed     atomic.Bool
+	backend *Backend
+	group   *group
+	id      edgewise.ModelID
+	task    member
+	arena   *arena
+	stats   counters
+	pads    atomic.Bool // rows may be added to batches
+	closed  atomic.Bool
 }
 
 var (

@@ -3,7 +3,6 @@ package runner
 import (
 	"io"
 	"sync/atomic"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -17,16 +16,15 @@ const (
 )
 
 // mailbox carries frames in one direction of a channel through memory that both sides map, one frame at a time. The
-// writer stores the frame, increments the word, and wakes the reader if it sleeps. The reader spins for a while, if its
-// wait plan says so, and then sleeps until the word changes.
+// writer stores the frame, increments the word, and wakes the reader if it sleeps. The reader sleeps until the word
+// changes; it never spins (decision 0074).
 //
 // Nothing that the other side can write is trusted: the size is bounded, and a frame is copied before it is decoded.
 type mailbox struct {
 	word     *atomic.Uint32 // counts frames in steps of frameStep, and has the bit ended; the kernel's futex
 	asleep   *atomic.Uint32 // how the reader is about to sleep, or sleeps; see below
 	size     *atomic.Uint32
-	frame    []byte // of maxFrame bytes
-	spinWait spinWait
+	frame    []byte    // of maxFrame bytes
 	seen     uint32    // the word as the reader knows it
 	wakePipe *wakePipe // on which a parked reader sleeps; nil: it sleeps in the kernel
 }
@@ -47,7 +45,6 @@ func newMailbox(memory []byte) *mailbox {
 	word := func(at int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&memory[at])) }
 	return &mailbox{
 		word: word(0), asleep: word(4), size: word(8), frame: memory[mailboxHead:mailboxBytes:mailboxBytes],
-		spinWait: newSpinWait(),
 	}
 }
 
@@ -92,13 +89,10 @@ const (
 	futexWake = 1
 )
 
-// wait returns true when there is a frame, and false when there will be none. It spins before it sleeps.
-func (m *mailbox) wait(look time.Duration, park bool) bool {
+// wait returns true when there is a frame, and false when there will be none.
+func (m *mailbox) wait(park bool) bool {
 	if m.seen&ended != 0 {
 		return false
-	}
-	if look > 0 && m.word.Load() == m.seen {
-		m.spinWait.look(m.word, m.seen, look)
 	}
 	for m.word.Load() == m.seen {
 		park = m.sleep(park)
@@ -129,8 +123,8 @@ func (m *mailbox) sleep(park bool) bool {
 
 // receive waits for a frame, as wait does, and copies it into buf, which has maxFrame bytes. Errors: errFrame when it
 // is longer, io.EOF when there will be none.
-func (m *mailbox) receive(buf []byte, look time.Duration, park bool) ([]byte, error) {
-	if !m.wait(look, park) {
+func (m *mailbox) receive(buf []byte, park bool) ([]byte, error) {
+	if !m.wait(park) {
 		return nil, io.EOF
 	}
 	size := m.size.Load()

@@ -50,19 +50,15 @@ func sharedMappings(t *testing.T) int {
 func TestFramesArriveInOrderHoweverTheReaderWaits(t *testing.T) {
 	for _, test := range []struct {
 		name     string
-		look     time.Duration
 		pause    time.Duration // of the writer before each frame
 		wakePipe func(*testing.T) *wakePipe
 	}{
-		{"asleep", 0, 0, nil},
-		{"looking", time.Second, 0, nil},
-		{"asleep when it comes", 0, time.Millisecond, nil},
-		{"it comes while looking", time.Second, time.Millisecond, nil},
-		{"it comes after looking", time.Nanosecond, time.Millisecond, nil},
-		{"parked", 0, 0, soundBell},
-		{"parked when it comes", 0, time.Millisecond, soundBell},
-		{"a wakePipe that rings for nothing", 0, time.Millisecond, shrillBell},
-		{"a wakePipe that is not heard", 0, time.Millisecond, muteBell},
+		{"asleep", 0, nil},
+		{"asleep when it comes", time.Millisecond, nil},
+		{"parked", 0, soundBell},
+		{"parked when it comes", time.Millisecond, soundBell},
+		{"a wakePipe that rings for nothing", time.Millisecond, shrillBell},
+		{"a wakePipe that is not heard", time.Millisecond, muteBell},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			writer, reader := sides(t)
@@ -82,16 +78,16 @@ func TestFramesArriveInOrderHoweverTheReaderWaits(t *testing.T) {
 			}()
 			buf := make([]byte, maxFrame)
 			for n := range 300 {
-				frame, err := reader.receive(buf, test.look, test.wakePipe != nil)
+				frame, err := reader.receive(buf, test.wakePipe != nil)
 				if err != nil || !bytes.Equal(frame, bytes.Repeat([]byte{byte(n)}, n+1)) {
 					t.Fatalf("frame %d is %d bytes of %v, %v", n, len(frame), frame[:1], err)
 				}
 				taken <- struct{}{}
 			}
-			if _, err := reader.receive(buf, test.look, test.wakePipe != nil); !errors.Is(err, io.EOF) {
+			if _, err := reader.receive(buf, test.wakePipe != nil); !errors.Is(err, io.EOF) {
 				t.Errorf("after the end: %v", err)
 			}
-			if _, err := reader.receive(buf, test.look, test.wakePipe != nil); !errors.Is(err, io.EOF) {
+			if _, err := reader.receive(buf, test.wakePipe != nil); !errors.Is(err, io.EOF) {
 				t.Errorf("long after the end: %v", err)
 			}
 		})
@@ -164,7 +160,7 @@ func TestAReaderIsWokenWhenWhoWasToWakeItDies(t *testing.T) {
 			go func() {
 				runtime.LockOSThread() // the thread ends with the test
 				thread <- unix.Gettid()
-				_, err := reader.receive(make([]byte, maxFrame), 0, park)
+				_, err := reader.receive(make([]byte, maxFrame), park)
 				ended <- err
 			}()
 			eventually(t, "a reader that sleeps", func() bool { return writer.asleep.Load() != awake })
@@ -196,10 +192,10 @@ func TestTheLastFrameIsReadBeforeTheEndIsNoticed(t *testing.T) {
 	writer.post([]byte("last words"))
 	writer.end()
 	buf := make([]byte, maxFrame)
-	if frame, err := reader.receive(buf, 0, false); err != nil || string(frame) != "last words" {
+	if frame, err := reader.receive(buf, false); err != nil || string(frame) != "last words" {
 		t.Errorf("%q, %v", frame, err)
 	}
-	if _, err := reader.receive(buf, 0, false); !errors.Is(err, io.EOF) {
+	if _, err := reader.receive(buf, false); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
 }
@@ -208,7 +204,7 @@ func TestAFrameLongerThanThereIsRoomForIsRefused(t *testing.T) {
 	writer, reader := sides(t)
 	writer.size.Store(maxFrame + 1)
 	writer.word.Add(frameStep)
-	if _, err := reader.receive(make([]byte, maxFrame), 0, false); !errors.Is(err, errFrame) {
+	if _, err := reader.receive(make([]byte, maxFrame), false); !errors.Is(err, errFrame) {
 		t.Error(err)
 	}
 }
@@ -217,86 +213,23 @@ func TestAWholeFrameFits(t *testing.T) {
 	writer, reader := sides(t)
 	whole := bytes.Repeat([]byte{7}, maxFrame)
 	writer.post(whole)
-	if frame, err := reader.receive(make([]byte, maxFrame), 0, false); err != nil || !bytes.Equal(frame, whole) {
+	if frame, err := reader.receive(make([]byte, maxFrame), false); err != nil || !bytes.Equal(frame, whole) {
 		t.Errorf("%d bytes, %v", len(frame), err)
 	}
 }
 
-func TestLookingIsBounded(t *testing.T) {
-	writer, _ := sides(t)
-	p := spinWait{}
-	for range 640 {
-		if p.look(writer.word, writer.word.Load(), 200*time.Microsecond) {
-			t.Fatal("a word changed that nobody changes")
+func TestARunStaysOnTheCoreThatIsLeasedForIt(t *testing.T) {
+	for _, test := range []struct {
+		options edgewise.RunOptions
+		want    waitPlan
+	}{
+		{edgewise.RunOptions{}, waitPlan{core: anywhere}},
+		{edgewise.RunOptions{Queued: true}, waitPlan{core: anywhere, park: true}},
+		{edgewise.RunOptions{Core: 3}, waitPlan{core: 2, stay: true}},
+		{edgewise.RunOptions{Core: 3, Queued: true}, waitPlan{core: 2, park: true}},
+	} {
+		if got := planWait(test.options); got != test.want {
+			t.Errorf("%+v: %+v, want %+v", test.options, got, test.want)
 		}
-	}
-}
-
-func TestSpinsBecomeRareWhereTheyFindNothing(t *testing.T) {
-	writer, _ := sides(t)
-	p := spinWait{}
-	wait := func(yield time.Duration) (yields int) {
-		s := p.begin(200 * time.Microsecond)
-		for yields = 1; !s.ends(yield); yields++ {
-		}
-		p.unanswered(s)
-		return yields
-	}
-	for range maxSlowYields {
-		if n := wait(2 * slowYield); n != maxSlowYields || p.pause != 0 {
-			t.Errorf("on a busy core: %d yields, a pause of %d, want %d and none", n, p.pause, maxSlowYields)
-		}
-	}
-	spins, yield := 0, slowYield/2
-	for range 640 {
-		if wait(yield) > 1 {
-			spins++
-		}
-	}
-	if p.pause != maxPause || spins < 10 || spins > 20 {
-		t.Errorf("%d spins in 640 waits, %d waits without one after each, want 10 to 20, and %d", spins, p.pause, maxPause)
-	}
-	p.skip = 0
-	writer.post(nil)
-	if !p.look(writer.word, 0, time.Millisecond) || p.pause != 0 {
-		t.Errorf("a look that found something leaves a pause of %d", p.pause)
-	}
-}
-
-func TestOnOneCoreALookIsOneYield(t *testing.T) {
-	writer, _ := sides(t)
-	p := spinWait{alone: true}
-	for range 10 {
-		if p.look(writer.word, 0, time.Hour) {
-			t.Error("a word changed that nobody changes")
-		}
-	}
-}
-
-func TestShortRunsGoWhereTheirCallersAreOnceThereAreSeveral(t *testing.T) {
-	var p runProfile
-	if got := p.waitPlan(5, edgewise.RunOptions{}); got != (waitPlan{core: anywhere}) {
-		t.Errorf("before anything is known: %+v", got)
-	}
-	p.ran(shortRun - 1)
-	if got := p.waitPlan(2, edgewise.RunOptions{}); got.spinNext != sharedSpin &&
-		!(spinWait{alone: true} == newSpinWait()) {
-		t.Errorf("with concurrent runs: %+v", got)
-	}
-	for range concurrentMemory {
-		p.waitPlan(1, edgewise.RunOptions{})
-	}
-	if got := p.waitPlan(1, edgewise.RunOptions{}); got != (waitPlan{anywhere, answerSpin, ownSpin, false, false}) {
-		t.Errorf("alone: %+v", got)
-	}
-	p.ran(shortRun)
-	if got := p.waitPlan(2, edgewise.RunOptions{}); got != (waitPlan{core: anywhere}) {
-		t.Errorf("long runs: %+v", got)
-	}
-	if got := p.waitPlan(2, edgewise.RunOptions{Core: 3, Queued: true}); got != (waitPlan{core: 2, park: true}) {
-		t.Errorf("long runs that others wait behind: %+v", got)
-	}
-	if got := p.waitPlan(2, edgewise.RunOptions{Core: 3}); got != (waitPlan{core: 2, stay: true}) {
-		t.Errorf("long runs: %+v", got)
 	}
 }

@@ -34,7 +34,7 @@ func (r *run) execute(ctx context.Context, in []edgewise.Tensor, solo bool) (*ed
 		return nil, err
 	}
 	number := r.process.runs.Add(1)
-	frame.run, frame.core, frame.look = number, int32(r.waitPlan.core), uint32(r.waitPlan.spinNext)
+	frame.run, frame.core = number, int32(r.waitPlan.core)
 	frame.solo, frame.pads = solo, r.instance.pads.Load()
 	filled := time.Since(start)
 	r.channel.run.Store(number)
@@ -218,7 +218,6 @@ func (r *run) result(done doneFrame) (*edgewise.Result, error) {
 		}
 	}
 	r.instance.stats.childOut.Add(int64(done.copied))
-	r.instance.runProfile.ran(time.Duration(done.input + done.infer + done.output))
 	var freed atomic.Bool
 	arena, block, used := r.instance.arena, r.out, r.used
 	return &edgewise.Result{

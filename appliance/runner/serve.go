@@ -269,8 +269,8 @@ func (s *server) channel(id uint64, fd, file int, wakePipe *wakePipe) {
 	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4*maxAttached))
 	yielded := time.Now()
 	life := newRunContext()
-	for core, look := int32(anywhere), time.Duration(0); ; {
-		f, descriptors, err := next(requests, look, fd, buf, rights)
+	for core := int32(anywhere); ; {
+		f, descriptors, err := next(requests, fd, buf, rights)
 		if err != nil {
 			_ = unix.Munmap(memory)
 			_ = unix.Close(fd)
@@ -290,7 +290,7 @@ func (s *server) channel(id uint64, fd, file int, wakePipe *wakePipe) {
 		if err != nil && edgewise.DeviceLost(err) {
 			unix.Exit(deviceLost)
 		}
-		if look = time.Duration(f.look); f.core != core {
+		if f.core != core {
 			core = f.core
 			moveTo(int(core), &s.child.cores)
 		}
@@ -302,10 +302,8 @@ func (s *server) channel(id uint64, fd, file int, wakePipe *wakePipe) {
 }
 
 // next waits for a run. What is not one ends the process. Error: io.EOF when no more will come.
-func next(requests *mailbox, look time.Duration, fd int, buf, rights []byte) (f runFrame, descriptors []int,
-	err error,
-) {
-	frame, err := requests.receive(buf, look, false)
+func next(requests *mailbox, fd int, buf, rights []byte) (f runFrame, descriptors []int, err error) {
+	frame, err := requests.receive(buf, false)
 	if errors.Is(err, io.EOF) {
 		return f, nil, err
 	}
