@@ -61,7 +61,7 @@ const maxDeliveries = 20
 // New reads the stored settings. Damaged ones have no effect, and are logged.
 func New(c Config) *Alerts {
 	a := &Alerts{config: c, settings: c.First, rules: newStates()}
-	a.targets = []*target{newTarget(a, "webhook", postWebhook), newTarget(a, "email", sendMail)}
+	a.targets = []*target{newTarget(a, "webhook", postWebhook), newTarget(a, "email", mailer{tlsPort: "465"}.send)}
 	err := c.Documents.View(func(tx edgewise.DocumentsTx) error {
 		text := tx.Get(bucket, Key)
 		if text == nil {
@@ -183,6 +183,28 @@ func (a *Alerts) Set(c admin.AlertsChange) (admin.Alerts, error) {
 	}
 	a.mu.Unlock()
 	return a.Get(), err
+}
+
+// RenameModel lets rules about a model be about it under its new name.
+func (a *Alerts) RenameModel(name, to string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.settings
+	s.Rules = slices.Clone(s.Rules)
+	for i := range s.Rules {
+		if s.Rules[i].Model == name {
+			s.Rules[i].Model = to
+		}
+	}
+	if slices.Equal(s.Rules, a.settings.Rules) {
+		return nil
+	}
+	if err := a.store(s); err != nil {
+		return err
+	}
+	a.settings = s
+	a.rules.keep(s.Rules)
+	return nil
 }
 
 func (a *Alerts) store(s Settings) error {

@@ -3,6 +3,7 @@ package alerts
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -257,6 +258,11 @@ func TestTheErrorsOfAWebhookDoNotNameIt(t *testing.T) {
 
 // mailServer accepts mail without TLS, and returns what was said to it.
 func mailServer(t *testing.T, extensions ...string) (address string, said func() string) {
+	return tlsMailServer(t, nil, "", extensions...)
+}
+
+// tlsMailServer is a mailServer that speaks TLS with a configuration: from the first byte or after STARTTLS. nil: never.
+func tlsMailServer(t *testing.T, secure *tls.Config, from string, extensions ...string) (address string, said func() string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -270,7 +276,11 @@ func mailServer(t *testing.T, extensions ...string) (address string, said func()
 			if err != nil {
 				return
 			}
-			speak(conn, extensions, func(line string) {
+			if from == "the first byte" {
+				conn = tls.Server(conn, secure)
+			}
+			_, _ = io.WriteString(conn, "220 mail\r\n")
+			speak(conn, secure, extensions, func(line string) {
 				mu.Lock()
 				all.WriteString(line)
 				mu.Unlock()
@@ -285,10 +295,9 @@ func mailServer(t *testing.T, extensions ...string) (address string, said func()
 	}
 }
 
-func speak(conn net.Conn, extensions []string, note func(string)) {
+func speak(conn net.Conn, secure *tls.Config, extensions []string, note func(string)) {
 	defer func() { _ = conn.Close() }()
 	answer := func(lines ...string) { _, _ = io.WriteString(conn, strings.Join(lines, "\r\n")+"\r\n") }
-	answer("220 mail")
 	in := bufio.NewReader(conn)
 	for body := false; ; {
 		line, err := in.ReadString('\n')
@@ -303,6 +312,10 @@ func speak(conn net.Conn, extensions []string, note func(string)) {
 			}
 		case strings.HasPrefix(line, "EHLO"):
 			answer(append(append([]string{"250-mail"}, extensions...), "250 AUTH PLAIN")...)
+		case line == "STARTTLS\r\n" && secure != nil:
+			answer("220 go on")
+			speak(tls.Server(conn, secure), nil, []string{"250-SIZE"}, note)
+			return
 		case strings.HasPrefix(line, "AUTH"):
 			answer("235 welcome")
 		case line == "DATA\r\n":

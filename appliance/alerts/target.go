@@ -145,16 +145,18 @@ func withoutURL(err error) error {
 	return err
 }
 
-// sendMail sends a message by SMTP: over TLS at port 465, otherwise with STARTTLS where the server offers that. A
-// password is sent over TLS or to this machine only.
-func sendMail(ctx context.Context, s *Settings, m admin.AlertMessage) error {
-	if err := speakSMTP(ctx, s, mailOf(s, &m)); err != nil {
+// mailer sends messages by SMTP: over TLS at one port, otherwise with STARTTLS where the server offers that. A password
+// is sent over TLS or to this machine only.
+type mailer struct{ tlsPort string }
+
+func (l mailer) send(ctx context.Context, s *Settings, m admin.AlertMessage) error {
+	if err := l.speakSMTP(ctx, s, mailOf(s, &m)); err != nil {
 		return edgewise.Errorf("alerts.email", edgewise.Unavailable, "%w", err)
 	}
 	return nil
 }
 
-func speakSMTP(ctx context.Context, s *Settings, text []byte) error {
+func (l mailer) speakSMTP(ctx context.Context, s *Settings, text []byte) error {
 	host, port, err := net.SplitHostPort(s.EmailServer)
 	if err != nil {
 		return err
@@ -162,7 +164,7 @@ func speakSMTP(ctx context.Context, s *Settings, text []byte) error {
 	var dialer interface {
 		DialContext(ctx context.Context, network, address string) (net.Conn, error)
 	} = &net.Dialer{}
-	if port == "465" {
+	if port == l.tlsPort {
 		dialer = &tls.Dialer{Config: &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}}
 	}
 	conn, err := dialer.DialContext(ctx, "tcp", s.EmailServer)
