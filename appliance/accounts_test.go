@@ -175,6 +175,7 @@ func (h *running) key(by *visitor, n admin.KeyNew) *visitor {
 var publicRoutes = []string{
 	"GET /", "GET /v2/health/live", "GET /v2/health/ready", "GET /api/v1/openapi.yaml", "GET /api/v1/setup", "POST /api/v1/setup/claim",
 	"GET /api/v1/session", "POST /api/v1/session", "GET /api/v1/tls/authority", "OPTIONS /api/v1/uploads",
+	"GET /api/v1/inference.yaml", "GET /api/v1/grpc_service.proto", "GET /api/v1/model_config.proto",
 }
 
 // filled replaces the parameters of a path.

@@ -397,6 +397,9 @@ func decodeBox(key string, value []byte) (any, error) {
 	case stepsKey:
 		var steps map[string]bool
 		return steps, json.Unmarshal(value, &steps)
+	case registry.RenamedKey:
+		var followed time.Time
+		return followed, followed.UnmarshalText(value)
 	}
 	return nil, nil
 }

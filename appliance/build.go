@@ -74,6 +74,7 @@ type App struct {
 	importer   *importer.Importer
 	notes      registry.Notes
 	history    *registry.History
+	names      registry.Names
 	monitor    *monitor.Monitor
 	past       *history.History // of requests
 	alerts     *alerts.Alerts
@@ -118,8 +119,9 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.alerts = alerts.New(a.alertsConfig())
 	a.past = history.New(history.Config{
 		Folder: filepath.Join(c.DataDir, "history"), Take: seen.History.Take, Minute: a.alerts.Minute,
-		Logger: logger.With("part", "history"),
+		Named: a.names.Now, Logger: logger.With("part", "history"),
 	})
+	a.followRenamings()
 	a.system = &system{a.newUpdates(packaging(), helper.Client{}, update.BootID()), a, make(chan struct{})}
 	a.safe = safestart.Open(c.DataDir, logger.With("part", "start"))
 	a.openRegistry()
@@ -171,7 +173,8 @@ func (a *App) openRegistry() {
 	a.registry = registry.New(registry.Config{
 		Store: a.store, Serving: a.serving, Manager: a.manager, Documents: a.documents, History: a.history,
 		Loading: a.safe.Loading, Changed: a.modelChanged, Keep: a.keptVersions,
-		Logger: logger.With("part", "registry"),
+		Renamed: a.followRenamings,
+		Logger:  logger.With("part", "registry"),
 	})
 	a.repositories = repository.New(c.Repository, repositories(c.Repository.Folders), a.registry, defaults(c),
 		logger.With("part", "repository"))

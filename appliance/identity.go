@@ -34,7 +34,7 @@ func (a *App) openBox() error {
 	}
 	a.box = &box{app: a, started: time.Now().UTC()}
 	a.processors = host.NewLoad("/")
-	a.notes, a.history = registry.NewNotes(a.documents), registry.NewHistory(a.documents, a.publish, a.logger)
+	a.notes, a.history = registry.NewNotes(a.documents), registry.NewHistory(a.documents, a.publish, a.names.Now, a.logger)
 	if err := a.openAccounts(); err != nil {
 		return err
 	}

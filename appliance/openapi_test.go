@@ -15,13 +15,12 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/legacy"
 
-	"github.com/edgewise-ai/edgewise/api"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
 
 // document is the OpenAPI document of the administration and its routes, read once.
 var document = sync.OnceValues(func() (*openapi3.T, error) {
-	doc, err := openapi3.NewLoader().LoadFromData(api.OpenAPI)
+	doc, err := openapi3.NewLoader().LoadFromFile("../api/openapi.yaml")
 	if err == nil {
 		doc.Servers = nil // the prefix is taken off before
 	}

@@ -107,6 +107,15 @@ func newWasm(a *App, c config.Config, budget *cores.Budget, logger *slog.Logger)
 	})
 }
 
+// followRenamings lets keys, alerts, notes and drafts know models by their new names.
+func (a *App) followRenamings() {
+	a.names.Follow(registry.NamesConfig{
+		Renamings: a.store.Renamings, Documents: a.documents, Logger: a.logger.With("part", "registry"),
+		Outside: []func(name, to string) error{a.accounts.RenameModel, a.alerts.RenameModel},
+		Inside:  []func(tx edgewise.DocumentsTx, name, to string) error{registry.RenameNotes, editor.RenameModel},
+	})
+}
+
 // sweepSteps removes the machine code of steps that are not stored any more.
 func (a *App) sweepSteps() {
 	stored := map[edgewise.Digest]bool{}

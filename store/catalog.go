@@ -74,7 +74,8 @@ type blobEntry struct {
 // tombstone is the value of a deleted version, whose number is never used again.
 type tombstone struct {
 	Digest  edgewise.Digest `json:"digest"`
-	Deleted time.Time       `json:"deleted"` // UTC
+	Deleted time.Time       `json:"deleted"`           // UTC
+	Renamed string          `json:"renamed,omitempty"` // the name that the version got then; empty: it is gone
 }
 
 // modelPrefix begins the keys of everything that belongs to one model. Names hold no NUL.

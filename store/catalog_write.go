@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/store/disk"
@@ -88,13 +87,14 @@ func putVersion(tx *bbolt.Tx, v *edgewise.Version) error {
 	return nil
 }
 
-// dropVersion ends v's existence and returns the blobs that nobody names any more.
-func dropVersion(tx *bbolt.Tx, v *edgewise.Version, now time.Time) (dead []edgewise.Digest, err error) {
+// dropVersion ends v's existence under its name and returns the blobs that nobody names any more. grave is what is
+// remembered of it.
+func dropVersion(tx *bbolt.Tx, v *edgewise.Version, grave tombstone) (dead []edgewise.Digest, err error) {
 	key := versionKey(v.ID)
 	if err := tx.Bucket(versionsBucket).Delete(key); err != nil {
 		return nil, err
 	}
-	if err := putJSON(tx.Bucket(deletedBucket), key, tombstone{v.Digest, now}); err != nil {
+	if err := putJSON(tx.Bucket(deletedBucket), key, grave); err != nil {
 		return nil, err
 	}
 	for digest, size := range distinct(v.Files) {

@@ -19,7 +19,7 @@ import (
 // Kinds of error: NotFound, Conflict while a label points to the version, Exhausted when the disk is full.
 func (s *Store) DeleteVersion(ctx context.Context, id edgewise.ModelID) error {
 	const op = "store.DeleteVersion"
-	d := &deletion{store: s}
+	d := &deletion{store: s, at: time.Now().UTC()}
 	defer d.removeTrash()
 	return s.change(ctx, op, id.Name, func(r *edgewise.Record) error {
 		v := r.Version(id.Version)
@@ -39,7 +39,7 @@ func (s *Store) DeleteVersion(ctx context.Context, id edgewise.ModelID) error {
 // should the model come back. Kinds of error: NotFound, Exhausted when the disk is full.
 func (s *Store) DeleteModel(ctx context.Context, name string) error {
 	const op = "store.DeleteModel"
-	d := &deletion{store: s}
+	d := &deletion{store: s, at: time.Now().UTC()}
 	defer d.removeTrash()
 	return s.change(ctx, op, name, func(r *edgewise.Record) error {
 		d.record, d.versions = r, r.Versions
@@ -62,6 +62,8 @@ type deletion struct {
 	store    *Store
 	record   *edgewise.Record
 	versions []*edgewise.Version
+	renamed  string // the name under which they go on existing; empty: they end
+	at       time.Time
 
 	dead  []edgewise.Digest // blobs that nobody names any more
 	trash []string          // folders moved out of the way
@@ -78,15 +80,20 @@ func (d *deletion) run(op string, id edgewise.ModelID) error {
 		d.unmark()
 		return err
 	}
+	d.finish()
+	return nil
+}
+
+// finish removes folders and blobs behind the transaction.
+func (d *deletion) finish() {
 	s := d.store
 	for _, v := range d.versions {
 		d.moveAway(s.root.version(v.ID))
 	}
-	s.removeEmpty(s.root.model(id.Name))
+	s.removeEmpty(s.root.model(d.record.Name))
 	for _, digest := range d.dead {
 		_ = s.tidy("remove a blob that no version names", s.blobs.drop(digest))
 	}
-	return nil
 }
 
 func (d *deletion) mark() error {
@@ -120,9 +127,8 @@ func (d *deletion) unmark() {
 }
 
 func (d *deletion) drop(tx *bbolt.Tx) error {
-	now := time.Now().UTC()
 	for _, v := range d.versions {
-		dead, err := dropVersion(tx, v, now)
+		dead, err := dropVersion(tx, v, tombstone{v.Digest, d.at, d.renamed})
 		if err != nil {
 			return err
 		}

@@ -177,6 +177,7 @@ func changes() []change {
 		{"delete version", func(s *Store) error { return s.DeleteVersion(ctx, id("cat", 3)) }},
 		{"delete last version", func(s *Store) error { return s.DeleteVersion(ctx, id("dog", 7)) }},
 		{"delete model", func(s *Store) error { return s.DeleteModel(ctx, "cat") }},
+		{"rename", func(s *Store) error { return rename(s, "cat", "kitten") }},
 	}
 }
 

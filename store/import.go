@@ -34,6 +34,8 @@ type Batch struct {
 	store    *Store
 	imports  []Import
 	parts    []*publication
+	name     string    // of the model that gets another one; empty: none does
+	replaced *deletion // of what it is under that name
 	ended    bool
 	promised int64 // bytes of versions that have no staging yet
 }
@@ -141,6 +143,9 @@ func (b *Batch) Put(ctx context.Context) error {
 // publish carries every version over and commits. The caller is the writer.
 func (b *Batch) publish(op string) error {
 	s := b.store
+	if b.name != "" && s.view.Load().record(b.name) != b.replaced.record {
+		return refuse(op, edgewise.Conflict, edgewise.ModelID{Name: b.name}, "model %q has changed meanwhile", b.name)
+	}
 	var names []string
 	for _, m := range b.imports {
 		if err := s.checkImport(op, m); err != nil {
@@ -149,19 +154,38 @@ func (b *Batch) publish(op string) error {
 		names = append(names, m.Name)
 	}
 	for _, p := range b.parts {
-		if _, err := s.number(op, p.version.ID); err != nil {
+		if _, err := s.number(op, p.version.ID, b.name); err != nil {
 			return err
 		}
 		if err := p.carry(op); err != nil {
 			return err
 		}
 	}
-	if err := s.updateAll(op, edgewise.ModelID{}, names, b.write); err != nil {
+	if err := b.commit(op, names); err != nil {
 		return err
 	}
 	for _, p := range b.parts {
 		s.settled(p.version.ID)
 	}
+	return nil
+}
+
+// commit runs the transaction. The caller is the writer.
+func (b *Batch) commit(op string, names []string) error {
+	if b.name == "" {
+		return b.store.updateAll(op, edgewise.ModelID{}, names, b.write)
+	}
+	err := b.replaced.mark()
+	if err != nil {
+		err = fail(op, edgewise.ModelID{Name: b.name}, "marking model "+b.name+" for its new name", err)
+	} else {
+		err = b.store.updateAll(op, edgewise.ModelID{}, append(names, b.name), b.write)
+	}
+	if err != nil {
+		b.replaced.unmark()
+		return err
+	}
+	b.replaced.finish()
 	return nil
 }
 
@@ -206,14 +230,16 @@ func CheckLabels(name string, labels []edgewise.Label, versions []*edgewise.Vers
 // write is the transaction of a batch.
 func (b *Batch) write(tx *bbolt.Tx) error {
 	for _, p := range b.parts {
-		if err := putVersion(tx, p.version); err != nil {
+		if err := errors.Join(putVersion(tx, p.version), tx.Bucket(deletedBucket).Delete(versionKey(p.version.ID))); err != nil {
 			return err
 		}
 	}
 	now := time.Now().UTC()
 	for _, m := range b.imports {
 		for _, l := range m.Labels {
-			l.Changed = now
+			if b.name == "" {
+				l.Changed = now
+			}
 			if err := putLabel(tx, m.Name, l); err != nil {
 				return err
 			}
@@ -224,7 +250,11 @@ func (b *Batch) write(tx *bbolt.Tx) error {
 			}
 		}
 	}
-	return nil
+	if b.name == "" {
+		return nil
+	}
+	highest, err := highestNumber(tx, b.name)
+	return errors.Join(err, raiseNumber(tx, b.imports[0].Name, highest), b.replaced.drop(tx))
 }
 
 // undo reverts what publish did, the last part first: later ones share blobs that earlier ones placed.

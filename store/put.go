@@ -42,7 +42,7 @@ func (s *Store) Put(ctx context.Context, g *Staging, v edgewise.Version) (*edgew
 		return nil, err
 	}
 	defer s.unlockWriter()
-	if v.ID.Version, err = s.number(op, v.ID); err != nil {
+	if v.ID.Version, err = s.number(op, v.ID, ""); err != nil {
 		return nil, err
 	}
 	p := &publication{store: s, staging: g, version: &v, damaged: damaged}
@@ -105,13 +105,17 @@ func (g *Staging) path(f edgewise.File) string {
 	return filepath.Join(g.Dir(), filepath.FromSlash(f.Path))
 }
 
-// number returns the number that id gets, or refuses the one it asks for. The caller is the writer.
-func (s *Store) number(op string, id edgewise.ModelID) (int64, error) {
+// number returns the number that id gets, or refuses the one it asks for. was is the name that the version has so far;
+// empty: none. The caller is the writer.
+func (s *Store) number(op string, id edgewise.ModelID, was string) (int64, error) {
 	var highest int64
-	var used bool
+	var used, again bool
 	err := viewFile(s.db, func(tx *bbolt.Tx) (err error) {
 		used = tx.Bucket(deletedBucket).Get(versionKey(id)) != nil
-		highest, err = highestNumber(tx, id.Name)
+		again, err = returns(tx, id, was)
+		if err == nil {
+			highest, err = highestNumber(tx, id.Name)
+		}
 		return err
 	})
 	if err != nil {
@@ -123,8 +127,8 @@ func (s *Store) number(op string, id edgewise.ModelID) (int64, error) {
 	if s.view.Load().version(id) != nil {
 		return 0, refuse(op, edgewise.Exists, id, "model %s exists already", id)
 	}
-	if used {
-		return 0, refuse(op, edgewise.Conflict, id, "model %s was deleted: its number is not used again", id)
+	if used && !again {
+		return 0, refuse(op, edgewise.Conflict, id, "model %s was deleted or renamed: its number is not used again", id)
 	}
 	if s.occupied(id) {
 		return 0, refuse(op, edgewise.Conflict, id,
@@ -179,7 +183,10 @@ func (p *publication) run(op string) error {
 func (p *publication) carry(op string) error {
 	p.carried = true
 	v := p.version
-	v.Files, v.Size, v.Created = p.staging.list(), p.staging.total, time.Now().UTC()
+	v.Files, v.Size = p.staging.list(), p.staging.total
+	if v.Created.IsZero() {
+		v.Created = time.Now().UTC()
+	}
 	text, err := encodeManifest(v)
 	if err != nil {
 		return invalid(op, v.ID, "model %s: declaration cannot be stored: %w", v.ID, err)

@@ -173,17 +173,10 @@ func parents(p string) iter.Seq[string] {
 }
 
 func (g *Staging) write(ctx context.Context, path string, size int64, r io.Reader) (edgewise.File, error) {
-	d := g.store.disk
-	for parent := range parents(path) {
-		if g.folders[parent] {
-			continue
-		}
-		if err := d.Mkdir(filepath.Join(g.Dir(), filepath.FromSlash(parent))); err != nil {
-			return edgewise.File{}, err
-		}
-		g.folders[parent] = true
+	if err := g.makeParents(path); err != nil {
+		return edgewise.File{}, err
 	}
-	out, err := d.Create(filepath.Join(g.Dir(), filepath.FromSlash(path)))
+	out, err := g.store.disk.Create(filepath.Join(g.Dir(), filepath.FromSlash(path)))
 	if errors.Is(err, os.ErrExist) { // a file system that treats two names as one
 		return edgewise.File{}, invalid("store.Add", edgewise.ModelID{},
 			"file %q was sent twice: this disk does not tell its name from another", path)
@@ -193,6 +186,20 @@ func (g *Staging) write(ctx context.Context, path string, size int64, r io.Reade
 	}
 	f, err := g.stream(ctx, out, edgewise.File{Path: path, Size: size}, r)
 	return f, errors.Join(err, out.Close())
+}
+
+// makeParents makes the folders that a file is in.
+func (g *Staging) makeParents(path string) error {
+	for parent := range parents(path) {
+		if g.folders[parent] {
+			continue
+		}
+		if err := g.store.disk.Mkdir(filepath.Join(g.Dir(), filepath.FromSlash(parent))); err != nil {
+			return err
+		}
+		g.folders[parent] = true
+	}
+	return nil
 }
 
 // Discard ends the upload and removes what it wrote. After Put, or a second time, it does nothing.

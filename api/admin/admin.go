@@ -58,6 +58,11 @@ type Rollback struct {
 	Label string `json:"label"`
 }
 
+// Rename is the body of POST /api/v1/models/{name}/rename. The answer is a Model.
+type Rename struct {
+	Name string `json:"name"` // the new one
+}
+
 // LabelMove is a label after it has moved.
 type LabelMove struct {
 	edgewise.Label

@@ -57,6 +57,13 @@ func (c *Client) Rollback(ctx context.Context, name, label string) (admin.LabelM
 	return l, err
 }
 
+// Rename gives a model another name, and returns it when it is ready under that.
+func (c *Client) Rename(ctx context.Context, name, to string) (admin.Model, error) {
+	var m admin.Model
+	err := c.call(ctx, http.MethodPost, modelPath(name)+"/rename", admin.Rename{Name: to}, &m)
+	return m, err
+}
+
 // RemoveLabel forgets a label.
 func (c *Client) RemoveLabel(ctx context.Context, name, label string) error {
 	return c.call(ctx, http.MethodDelete, labelPath(name, label), nil, nil)

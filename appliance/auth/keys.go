@@ -233,6 +233,28 @@ func (a *Accounts) ChangeKey(id string, c admin.KeyChange, by *edgewise.Principa
 	return old.public(), nil
 }
 
+// RenameModel lets keys that name a model name it by its new name. Patterns stay as they are.
+func (a *Accounts) RenameModel(name, to string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, k := range a.keys {
+		i := slices.Index(k.Models, name)
+		if i < 0 {
+			continue
+		}
+		next := *k
+		next.Models = slices.Clone(k.Models)
+		next.Models[i] = to
+		if err := a.put(keysBucket, k.ID, &next); err != nil {
+			return err
+		}
+		k.Models = next.Models
+		k.life.over(changed("API key " + k.Prefix + "..."))
+		k.ready()
+	}
+	return nil
+}
+
 // HasOrigin tells whether there is a key that pages of an origin may use.
 func (a *Accounts) HasOrigin(origin string) bool {
 	now := time.Now()

@@ -207,3 +207,49 @@ type Editor struct{ config Config }
 
 // New returns an Editor.
 func New(c Config) *Editor { return &Editor{c} }
+
+// RenameModel lets drafts that name a model, as the ensemble that they are of or in a step, name it by its new name, as
+// part of a transaction.
+func RenameModel(tx edgewise.DocumentsTx, name, to string) error {
+	var changed []admin.Draft
+	err := tx.Each(DraftsBucket, func(_ string, value []byte) error {
+		var d admin.Draft
+		if json.Unmarshal(value, &d) == nil && renameIn(&d, name, to) {
+			changed = append(changed, d)
+		}
+		return nil
+	})
+	for _, d := range changed {
+		if err == nil {
+			d.Revision++
+			err = putDraft(tx, d)
+		}
+	}
+	return err
+}
+
+// renameIn tells whether a draft named the model. Members of the configuration that are no steps stay as they are.
+func renameIn(d *admin.Draft, name, to string) bool {
+	found := d.Name == name
+	if found {
+		d.Name = to
+	}
+	config := map[string]any{}
+	decoder := json.NewDecoder(bytes.NewReader(d.Config))
+	decoder.UseNumber()
+	if decoder.Decode(&config) != nil {
+		return found
+	}
+	scheduling, _ := config["ensemble_scheduling"].(map[string]any)
+	steps, _ := scheduling["step"].([]any)
+	inside := false
+	for _, one := range steps {
+		if step, ok := one.(map[string]any); ok && step["model_name"] == name {
+			step["model_name"], inside = to, true
+		}
+	}
+	if text, err := json.Marshal(config); inside && err == nil {
+		d.Config = text
+	}
+	return found || inside
+}

@@ -29,6 +29,8 @@ type Config struct {
 	Take   func() []activity.Sample // returns what was counted since the call before
 	Minute func([]activity.Sample)  // is called with each minute's samples; nil: nothing is
 	Now    func() time.Time         // the clock of the wall; nil: time.Now
+	// Named returns the present name of the model that had a name at a time, in Unix seconds. nil: none was renamed.
+	Named  func(model string, at int64) string
 	Logger *slog.Logger
 }
 

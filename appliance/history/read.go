@@ -83,23 +83,24 @@ func (q *Query) split(s series) series {
 	return series{}
 }
 
-// wants tells whether a record is selected.
-func (q *Query) wants(v *record) bool {
+// wants tells whether a record of a model is selected.
+func (q *Query) wants(model string, v *record) bool {
 	if q.Model == "" && (q.By == ByTotal || q.By == ByCaller) && string(v.caller) == activity.InsideCallers {
 		return false
 	}
-	return (q.Model == "" || q.Model == string(v.model)) && (q.Version == 0 || q.Version == v.version) &&
+	return (q.Model == "" || q.Model == model) && (q.Version == 0 || q.Version == v.version) &&
 		(q.Caller == "" || q.Caller == string(v.caller))
 }
 
 // merger adds records by series.
 type merger struct {
-	wants func(*record) bool // nil: all
+	wants func(model string, r *record) bool // nil: all
 	split func(series) series
 	found map[series]*sums
 	only  map[series]bool // nil: all
 	count map[series]uint64
 	names map[string]string
+	named func(model string, at int64) string // nil: models have the names that are written
 	buf   []byte
 }
 
@@ -112,10 +113,14 @@ func (m *merger) merge(r *ring, p place) {
 		if !ok {
 			return
 		}
-		if m.wants != nil && !m.wants(&v) {
+		name := m.intern(v.model)
+		if m.named != nil {
+			name = m.named(name, p.start)
+		}
+		if m.wants != nil && !m.wants(name, &v) {
 			continue
 		}
-		key := m.split(series{edgewise.ModelID{Name: m.intern(v.model), Version: v.version}, m.intern(v.caller)})
+		key := m.split(series{edgewise.ModelID{Name: name, Version: v.version}, m.intern(v.caller)})
 		switch {
 		case m.count != nil:
 			m.count[key] += v.requests
@@ -162,7 +167,7 @@ func (h *History) Read(q Query) (out admin.StoredHistory, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	frames := h.between(q.coarse(), end-q.Range, end)
-	m := merger{wants: q.wants, split: q.split, found: map[series]*sums{}}
+	m := merger{wants: q.wants, split: q.split, found: map[series]*sums{}, named: h.config.Named}
 	chosen, left := m.choose(frames)
 	if q.By == ByTotal {
 		chosen = []series{{}} // also without a request

@@ -160,6 +160,11 @@ func (l *fakeLibrary) DeleteModel(_ context.Context, name string) error {
 	return err
 }
 
+func (l *fakeLibrary) Rename(_ context.Context, name, _ string) error {
+	_, err := l.Record(name)
+	return err
+}
+
 func (l *fakeLibrary) Propose(_ context.Context, id edgewise.ModelID) ([]admin.Proposal, error) {
 	if _, err := l.Record(id.Name); err != nil {
 		return nil, err

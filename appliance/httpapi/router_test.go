@@ -113,7 +113,8 @@ func TestOnlyTheseRoutesArePublic(t *testing.T) {
 	known := map[string]bool{
 		"GET /": true, "GET /v2/health/live": true, "GET /v2/health/ready": true, "GET /api/v1/openapi.yaml": true,
 		"GET /api/v1/setup": true, "POST /api/v1/setup/claim": true, "GET /api/v1/session": true,
-		"POST /api/v1/session":      true,
+		"POST /api/v1/session":       true,
+		"GET /api/v1/inference.yaml": true, "GET /api/v1/grpc_service.proto": true, "GET /api/v1/model_config.proto": true,
 		"GET /api/v1/tls/authority": true, "OPTIONS /api/v1/uploads": true,
 	}
 	for _, r := range wholeTable(t, httpapi.Config{}, nil).Routes() {

@@ -47,8 +47,9 @@ func (g *Registry) CheckEnsemble(m *edgewise.Model, beside []string) error {
 	return err
 }
 
-// unpinned deletes, unless a stored ensemble pins the version, or any version when id names none.
-func (g *Registry) unpinned(ctx context.Context, id edgewise.ModelID, remove func() error) error {
+// unpinned makes a change, unless a stored ensemble pins the version, or any version when id names none. done is what
+// the version is then.
+func (g *Registry) unpinned(ctx context.Context, id edgewise.ModelID, done string, change func() error) error {
 	unlock, err := g.Lock(ctx, pinsLock)
 	if err != nil {
 		return err
@@ -65,10 +66,10 @@ func (g *Registry) unpinned(ctx context.Context, id edgewise.ModelID, remove fun
 		}
 	}
 	if len(users) > 0 {
-		return edgewise.Errorf("registry.Delete", edgewise.Conflict,
-			"model %v cannot be deleted while an ensemble pins it: %s: delete that first", id, listed(users))
+		return edgewise.Errorf("registry.unpinned", edgewise.Conflict,
+			"model %v cannot be %s while an ensemble pins it: %s: delete that first", id, done, listed(users))
 	}
-	return remove()
+	return change()
 }
 
 // servedEnsembles lists the ensemble versions that ought to be served and run a model, themselves or through others.

@@ -22,12 +22,17 @@ const (
 type History struct {
 	documents edgewise.Documents
 	publish   func(topic string, data any)
+	names     func(model string, at int64) string
 	logger    *slog.Logger
 }
 
-// NewHistory makes a History in documents. publish is called with each entry.
-func NewHistory(documents edgewise.Documents, publish func(topic string, data any), logger *slog.Logger) *History {
-	return &History{documents, publish, logger}
+// NewHistory makes a History in documents. publish is called with each entry. names returns the present name of the
+// model that had a name at a time, in Unix seconds.
+func NewHistory(
+	documents edgewise.Documents, publish func(topic string, data any), names func(model string, at int64) string,
+	logger *slog.Logger,
+) *History {
+	return &History{documents, publish, names, logger}
 }
 
 // Note writes that a label moved, or did not. e says which label of which model, and between which versions.
@@ -62,13 +67,17 @@ func (d *History) Note(ctx context.Context, e admin.Deployment, began time.Time,
 	d.publish("deployment", e)
 }
 
-// List returns the latest deployments, of one model or of all for "".
+// List returns the latest deployments, of one model or of all for "". A model that was renamed has its present name.
 func (d *History) List(model string, limit int) ([]admin.Deployment, error) {
 	list := []admin.Deployment{}
 	err := d.documents.View(func(tx edgewise.DocumentsTx) error {
 		tx.Backward(DeploymentsBucket, 0, func(_ uint64, value []byte) bool {
 			var e admin.Deployment
-			if json.Unmarshal(value, &e) == nil && (model == "" || e.Model == model) {
+			if json.Unmarshal(value, &e) != nil {
+				return true
+			}
+			e.Model = d.names(e.Model, e.Time.Unix())
+			if model == "" || e.Model == model {
 				list = append(list, e)
 			}
 			return len(list) < limit

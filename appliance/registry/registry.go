@@ -46,6 +46,8 @@ type Config struct {
 	Keep func() int
 	// Changed is called after a change of a model, or of a version of it. nil: nobody needs to know.
 	Changed func(id edgewise.ModelID, what string)
+	// Renamed is called when a model has got another name, before it is loaded under that. nil: nobody needs to know.
+	Renamed func()
 	Logger  *slog.Logger
 }
 
@@ -216,7 +218,7 @@ func (g *Registry) DeleteVersion(ctx context.Context, id edgewise.ModelID) error
 		return err
 	}
 	defer unlock()
-	err = g.unpinned(ctx, id, func() error { return g.store.DeleteVersion(ctx, id) })
+	err = g.unpinned(ctx, id, "deleted", func() error { return g.store.DeleteVersion(ctx, id) })
 	if err != nil {
 		return err
 	}
@@ -233,7 +235,7 @@ func (g *Registry) DeleteModel(ctx context.Context, name string) error {
 		return err
 	}
 	defer unlock()
-	err = g.unpinned(ctx, edgewise.ModelID{Name: name}, func() error { return g.store.DeleteModel(ctx, name) })
+	err = g.unpinned(ctx, edgewise.ModelID{Name: name}, "deleted", func() error { return g.store.DeleteModel(ctx, name) })
 	if err != nil {
 		return err
 	}

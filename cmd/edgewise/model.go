@@ -15,12 +15,12 @@ import (
 func (p *program) model() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "model",
-		Short: "Upload, list, compare, activate, roll back and delete models",
+		Short: "Upload, list, compare, activate, roll back, rename and delete models",
 		Args:  cobra.ArbitraryArgs,
 		RunE:  unknownCommand,
 	}
 	cmd.AddCommand(p.modelPush(), p.modelImport(), p.modelList(), p.modelShow(), p.modelDiff(), p.modelPropose(), p.modelPromote(),
-		p.modelRollback(), p.modelRemove())
+		p.modelRollback(), p.modelRename(), p.modelRemove())
 	return cmd
 }
 
@@ -76,6 +76,21 @@ func (p *program) modelRollback() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&label, "label", label, "the label")
 	return cmd
+}
+
+func (p *program) modelRename() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rename NAME TO",
+		Short: "Give a model that no ensemble runs another name",
+		Args:  arguments("NAME", "TO"),
+		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+			m, err := box.Rename(ctx, args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return p.print(m, func(w io.Writer) { fmt.Fprintf(w, "model %q is %q now\n", args[0], m.Name) })
+		}),
+	}
 }
 
 func (p *program) printLabel(name string, l admin.LabelMove) error {

@@ -2,7 +2,9 @@ package administration
 
 import (
 	"context"
+	"path"
 	"strconv"
+	"strings"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -35,6 +37,9 @@ type Models interface {
 	DeleteVersion(ctx context.Context, id edgewise.ModelID) error
 	// DeleteModel deletes a model with all its versions. Errors: NotFound.
 	DeleteModel(ctx context.Context, name string) error
+	// Rename gives a model another name and waits until it is ready under that. Errors: NotFound, Invalid, Exists,
+	// Conflict while an ensemble pins it.
+	Rename(ctx context.Context, name, to string) error
 	// Inspect returns what is known of a version's files. Errors: NotFound, Unsupported.
 	Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.Inspection, error)
 	// Propose returns pipelines that a version may be meant for, the likeliest first. Errors: NotFound.
@@ -51,7 +56,8 @@ const (
 func (h *handlers) modelRoutes() []httpapi.Route {
 	const read, operate = edgewise.Read, edgewise.Operate
 	return []httpapi.Route{
-		{Method: "GET", Path: "/api/v1/openapi.yaml", Handler: document, Public: true},
+		document("openapi.yaml"), document("inference.yaml"),
+		document("inference/grpc_service.proto"), document("inference/model_config.proto"),
 		{Method: "GET", Path: "/api/v1/models", Handler: get(h.models), Rights: read},
 		{Method: "GET", Path: modelPath, Handler: showModel(h.model), Rights: read},
 		act("DELETE", modelPath, "model.delete", operate, runModel(h.deleteModel)),
@@ -67,14 +73,28 @@ func (h *handlers) modelRoutes() []httpapi.Route {
 		{Method: "GET", Path: versionPath + "/proposals", Handler: showModel(h.proposals), Rights: read},
 		act("PUT", modelPath+"/labels/:label", "label.set", operate, showModel(h.setLabel)),
 		act("DELETE", modelPath+"/labels/:label", "label.remove", operate, runModel(h.removeLabel)),
+		act("POST", modelPath+"/rename", "model.rename", operate, showModel(h.rename)),
 		act("POST", modelPath+"/rollback", "label.rollback", operate, showModel(h.rollback)),
 	}
 }
 
-// document is the OpenAPI document: GET /api/v1/openapi.yaml.
-func document(r *httpapi.Request) error {
-	r.Set(fiber.HeaderContentType, "application/yaml")
-	return r.Send(api.OpenAPI)
+// document answers with one of api.Documents: GET /api/v1/openapi.yaml and its like.
+func document(file string) httpapi.Route {
+	return httpapi.Route{
+		Method: "GET", Path: "/api/v1/" + path.Base(file), Public: true,
+		Handler: func(r *httpapi.Request) error {
+			text, err := api.Documents.ReadFile(file)
+			if err != nil {
+				return edgewise.Errorf("administration.document", edgewise.Internal, "%w", err)
+			}
+			kind := fiber.MIMETextPlainCharsetUTF8
+			if path.Ext(file) == ".yaml" {
+				kind = "application/yaml"
+			}
+			r.Set(fiber.HeaderContentType, kind)
+			return r.Send(text)
+		},
+	}
 }
 
 // models lists what is stored: GET /api/v1/models.
@@ -152,6 +172,27 @@ func (h *handlers) rollback(r *httpapi.Request, id edgewise.ModelID) (set admin.
 		return set, err
 	}
 	return h.Models.Rollback(r.WorkContext(), id.Name, ask.Label)
+}
+
+// rename gives a model another name: POST /api/v1/models/{name}/rename with {"name": "other"}.
+func (h *handlers) rename(r *httpapi.Request, id edgewise.ModelID) (m admin.Model, err error) {
+	const op = "administration.rename"
+	var ask admin.Rename
+	if err := r.ReadJSON(&ask); err != nil {
+		return m, err
+	}
+	if err := edgewise.CheckName(ask.Name); err != nil {
+		return m, edgewise.Errorf(op, edgewise.Invalid, "%w", err).WithField("name")
+	}
+	if !r.Caller.MayName(ask.Name) {
+		return m, edgewise.Errorf(op, edgewise.Denied, "%s is bound to the models %s",
+			r.Caller.Actor(), strings.Join(r.Caller.Models, ", ")).WithReason("right_missing")
+	}
+	r.Detail = "to " + ask.Name
+	if err := h.Models.Rename(r.WorkContext(), id.Name, ask.Name); err != nil {
+		return m, err
+	}
+	return h.model(r, edgewise.ModelID{Name: ask.Name})
 }
 
 // deleteVersion deletes one version: DELETE /api/v1/models/{name}/versions/{version}.
