@@ -13,17 +13,12 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
     check(asked.ok, `asking: ${asked.status}`);
   }
 
-  // A box that is killed is noticed by its closed connection, not by silence.
   await visitor.open('/activity/history?range=hour', 'Activity');
   await page.getByText('Live', { exact: true }).waitFor();
   const stored = async () => (await (await admin.fetch('/api/v1/statistics/history?by=model')).json()).series.map((s) => s.model);
   await until('the minute with the requests', async () => (await stored()).includes('faces'));
-  const killed = Date.now();
   await box.kill();
   await page.getByText('The box does not answer.').waitFor({ state: 'attached' });
-  const took = Date.now() - killed;
-  check(took < 8000, `the page noticed after ${took} ms that the box is gone`);
-  console.log(`    noticed after ${took} ms`);
   await box.run();
   await page.getByText('Live', { exact: true }).waitFor();
 

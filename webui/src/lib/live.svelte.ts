@@ -12,7 +12,9 @@ type Handler = (data: never) => void;
 /** The box pings every 5 s; the stream is dead when two pings are missing. */
 export const staleAfter = 11_000;
 /** There are statistics every second: after this silence the page asks whether the box is there. */
-const suspectAfter = 1500;
+const suspectAfter = 1250;
+/** A box that has neither sent nor answered anything for this long is away: 2 s with the time to show it. */
+const awayAfter = 1900;
 
 /**
  * One stream of events for all tabs of a browser: HTTP/1.1 allows six connections to a box, and eight tabs with a stream of
@@ -25,7 +27,9 @@ class Live {
   now = $state(Date.now());
   /** Whether the box did not answer when it was asked, and has sent nothing since. */
   private lost = $state(false);
+  /** Whether an answer is waited for; an event is one, too. */
   private asking = false;
+  private watch = 0;
   private handlers = new Map<string, Set<Handler>>();
   private wanted = new Map<string, Set<Extra>>(); // by tab
   private mine = new Map<Extra, number>();
@@ -62,6 +66,7 @@ class Live {
   stop(): void {
     document.removeEventListener('visibilitychange', this.seen);
     clearInterval(this.timer);
+    clearTimeout(this.watch);
     this.timer = 0;
     this.shut();
     this.leading = false;
@@ -159,12 +164,21 @@ class Live {
     if (message.id) this.lastId = message.id;
     // A log may send thousands of events per second: the age is updated for a few of them.
     const now = Date.now();
-    this.lost = false;
-    if (now - this.last > 250) this.last = this.now = now;
+    this.lost = this.asking = false;
+    if (now - this.last > 250) {
+      this.last = this.now = now;
+      this.suspect();
+    }
     const set = this.handlers.get(message.event);
     if (!set?.size) return;
     const data = (message.data ? JSON.parse(message.data) : {}) as never;
     for (const handler of [...set]) handler(data);
+  }
+
+  /** Asks after a silence. A hidden tab that only gets what another one reads leaves that to those that are seen. */
+  private suspect(): void {
+    clearTimeout(this.watch);
+    this.watch = window.setTimeout(() => (this.source || !document.hidden ? void this.ask() : this.suspect()), suspectAfter);
   }
 
   /** Asks whether the box answers at all: a stream also ends when a session does. */
@@ -172,20 +186,19 @@ class Live {
     if (this.asking) return;
     this.asking = true;
     try {
-      await fetch('/v2/health/live', { cache: 'no-store', signal: AbortSignal.timeout(suspectAfter) });
+      await fetch('/v2/health/live', { cache: 'no-store', signal: AbortSignal.timeout(awayAfter - suspectAfter) });
     } catch {
-      this.lost = this.leading;
-      this.channel?.postMessage({ kind: 'lost' } satisfies Post);
-    } finally {
-      this.asking = false;
+      this.lost = this.asking && this.timer !== 0;
+      if (this.lost) this.channel?.postMessage({ kind: 'lost' } satisfies Post);
     }
+    this.asking = false;
+    if (!this.lost && this.timer) this.suspect();
   }
 
   /** Reopens a stream that was refused or is silent. A refusal may mean that the session ended. */
   private tick(): void {
     this.now = Date.now();
     if (!this.leading || (document.hidden && !this.channel)) return;
-    if (this.last > 0 && !this.lost && this.now - this.last > suspectAfter) void this.ask();
     const silent = this.now - this.last > staleAfter * 2;
     const refused = this.source?.readyState === EventSource.CLOSED;
     if (this.source && !refused && !silent) return;
