@@ -37,10 +37,11 @@ type Asset struct {
 }
 
 // Find returns the file at a path without a leading slash, in the best form that an Accept-Encoding header allows. A path
-// without an extension is one of the page's own addresses and answered with the page; any other unknown path is not
-// there. Every answer depends on Accept-Encoding.
+// in a folder other than the assets', or without an extension, is one of the page's own addresses and answered with the
+// page: names of models may have dots. Any other unknown path is not there. Every answer depends on Accept-Encoding.
 func Find(name, acceptEncoding string) (Asset, bool) {
-	if !fs.ValidPath(name) || path.Ext(name) == "" {
+	within := strings.Contains(name, "/") && !strings.HasPrefix(name, assets)
+	if !fs.ValidPath(name) || within || path.Ext(name) == "" {
 		name = index
 	}
 	asset, found := find(name, acceptEncoding)

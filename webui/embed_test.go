@@ -7,7 +7,7 @@ import (
 )
 
 func TestTheAddressesOfThePageAnswerWithThePage(t *testing.T) {
-	for _, name := range []string{"", "index.html", "models", "models/cat", "settings/keys", "no/such/page"} {
+	for _, name := range []string{"", "index.html", "models", "models/cat", "models/cat.v1.2", "settings/keys", "no/such/page"} {
 		asset, found := Find(name, "gzip, deflate")
 		if !found || !strings.HasPrefix(asset.Type, "text/html") || asset.CacheControl != "no-cache" || len(asset.Body) == 0 {
 			t.Errorf("Find(%q): found %v, type %q, cache %q, %d bytes", name, found, asset.Type, asset.CacheControl, len(asset.Body))
