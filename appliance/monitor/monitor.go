@@ -12,6 +12,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/activity"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
+	"github.com/edgewise-ai/edgewise/appliance/tap"
 	"github.com/edgewise-ai/edgewise/ensemble"
 )
 
@@ -22,6 +23,7 @@ type Monitor struct {
 	Logs     *activity.Logs
 	History  activity.History
 	Requests activity.Requests
+	Tap      *tap.Tap // receives the requests of clients
 	latency  *observe.Latencies
 
 	// Outside answers the requests of clients. It is set before the first request.
@@ -48,7 +50,7 @@ func New(latency *observe.Latencies) *Monitor {
 	) {
 		return id, true
 	}}
-	w.Logs = activity.NewLogs(w.Hub.Publish)
+	w.Logs, w.Tap = activity.NewLogs(w.Hub.Publish), tap.New(tap.MaxBytes)
 	w.ensembles.Store(&map[string]bool{})
 	return w
 }
@@ -69,7 +71,7 @@ var errPanicked = edgewise.Errorf("monitor", edgewise.Internal, "answering the r
 
 // Answer has Outside answer a request of a client, delivers the answer, and counts the request once by how that ended.
 func (w *Monitor) Answer(ctx context.Context, req *edgewise.Request, x edgewise.Exchange) (*edgewise.Response, error) {
-	end := ending{req: req, began: req.Came(), err: errPanicked}
+	end := ending{req: req, began: req.Came(), err: errPanicked, answered: true}
 	if (*w.ensembles.Load())[req.Model.Name] {
 		end.recording = activity.NewRecording()
 		ctx = edgewise.WithRecorder(ctx, end.recording)
@@ -103,6 +105,7 @@ type ending struct {
 	began     time.Time
 	recording *activity.Recording // nil: the model is no ensemble
 	inside    bool                // another model sent it
+	answered  bool                // a client sent it, and it was not refused before it could run
 }
 
 // subject returns the version that a request was for. ok is false for an unknown version: names that clients make up
@@ -139,6 +142,11 @@ func (w *Monitor) ended(ctx context.Context, e *ending) {
 	w.History.Note(id, o)
 	if o.Number != 0 && w.told.Add(1) <= toldRequests {
 		w.tellRequest(o.Number)
+	}
+	if e.answered && w.Tap.On() {
+		w.Tap.Offer(tap.Finished{
+			Model: id, Caller: o.Caller, Request: *e.req, Response: e.resp, Err: e.err, Began: e.began, Took: took,
+		})
 	}
 }
 

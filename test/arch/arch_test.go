@@ -140,6 +140,7 @@ var layers = []layer{
 		[]string{"api/admin", "appliance/tarfile"},
 		"parts behind the administration API use its bodies, so that no package translates them",
 	},
+	{"tap", []string{"appliance/tap"}, []string{"appliance/blocks"}, "copies of requests are in blocks of memory"},
 	{
 		"examples",
 		[]string{"appliance/compare", "appliance/example"},
@@ -191,7 +192,7 @@ var layers = []layer{
 		"services", services,
 		slices.Concat(parts, adminParts, []string{
 			"api/...", "gpu/...", "sdk", "appliance/config", "appliance/document", "appliance/modelconfig",
-			"appliance/update/helper", "appliance/compare", "appliance/example",
+			"appliance/update/helper", "appliance/compare", "appliance/example", "appliance/tap",
 		}),
 		"services import parts, and use each other through interfaces that they declare: package appliance connects them",
 	},
