@@ -1,7 +1,11 @@
 package appliance
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -118,4 +122,95 @@ func TestFailuresAreCountedAndShown(t *testing.T) {
 		t.Errorf("statistics %s", text)
 	}
 	eventually(t, "a line about it in the log", func() bool { return strings.Contains(h.log.String(), "version fails") })
+}
+
+// TestATracedRunOfADraftIsCountedByTheModelOfItsStep traces a draft of an ensemble that succeeds, one that fails, and one
+// whose client leaves while its step waits.
+func TestATracedRunOfADraftIsCountedByTheModelOfItsStep(t *testing.T) {
+	const failed, held = 1, 2
+	var mode atomic.Int32
+	busy, free := make(chan struct{}), make(chan struct{})
+	backend := &models.Echo{Hook: func(stage, _ string) error {
+		switch {
+		case stage == "run" && mode.Load() == failed:
+			return edgewise.Errorf("echo.Run", edgewise.Internal, "the accelerator is on fire")
+		case stage == "run" && mode.Load() == held:
+			busy <- struct{}{}
+			<-free
+		}
+		return nil
+	}}
+	h := runBoxWith(t, nil, func(a *App) {
+		c := a.servingConfig(cores.New(1), a.logger)
+		c.Backends = []edgewise.Backend{backend}
+		*a.serving = *serving.New(c)
+	})
+	anna := h.claim()
+	up := models.Upload("net", models.File{"model.onnx", "a"}, models.File{"config.pbtxt", `instance_group { count: 1 kind: KIND_CPU }`})
+	if _, err := h.app.registry.Push(t.Context(), up, true); err != nil {
+		t.Fatal(err)
+	}
+	const draft = `{"input": [{"name": "x", "data_type": "TYPE_STRING", "dims": [1]}],
+		"output": [{"name": "y", "data_type": "TYPE_STRING", "dims": [1]}],
+		"ensemble_scheduling": {"step": [{"model_name": "net", "input_map": {"in": "x"}, "output_map": {"out": "y"}}]}}`
+	var d admin.Draft
+	anna.ask("POST", "/api/v1/drafts", admin.DraftNew{Name: "drawn", Config: json.RawMessage(draft)}, &d)
+	tensor := func(name string) map[string]any {
+		return map[string]any{"inputs": []any{map[string]any{"name": name, "datatype": "BYTES", "shape": []int{1}, "data": []string{"?"}}}}
+	}
+	trace := func(want string) {
+		t.Helper()
+		var trace admin.Trace
+		_, text := anna.ask("POST", "/api/v1/drafts/"+d.ID+"/trace", tensor("x"), &trace)
+		if len(trace.Steps) != 1 || trace.Steps[0].State != want {
+			t.Fatalf("the trace: %s", text)
+		}
+	}
+	metric := func(line string) bool {
+		_, page := anna.ask("GET", "/metrics", nil, nil)
+		return strings.Contains(page, line+"\n")
+	}
+	trace(admin.StepDone)
+	mode.Store(failed)
+	trace(admin.StepFailed)
+	mode.Store(held)
+	camera := h.key(anna, admin.KeyNew{Name: "camera", Rights: []string{"infer"}})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		camera.ask("POST", "/v2/models/net/infer", tensor("in"), nil)
+	}()
+	<-busy
+	body, _ := json.Marshal(tensor("x"))
+	ctx, leave := context.WithCancel(t.Context())
+	req, _ := http.NewRequestWithContext(ctx, "POST", h.base+"/api/v1/drafts/"+d.ID+"/trace", bytes.NewReader(body))
+	req.Header = anna.header.Clone()
+	left := make(chan error)
+	go func() {
+		_, err := anna.client.Do(req) //nolint:bodyclose // there is none: the client leaves
+		left <- err
+	}()
+	eventually(t, "the step to wait", func() bool {
+		return metric(`nv_inference_pending_request_count{model="net",version="1"} 1`)
+	})
+	leave()
+	if err := <-left; err == nil {
+		t.Fatal("the traced run was answered")
+	}
+	eventually(t, "the canceled step to be counted", func() bool {
+		return metric(`nv_inference_request_failure{model="net",reason="CANCELED",version="1"} 1`)
+	})
+	close(free)
+	<-ended
+	for _, line := range []string{
+		`nv_inference_request_success{model="net",version="1"} 2`,
+		`nv_inference_request_failure{model="net",reason="BACKEND",version="1"} 1`,
+		`edgewise_inference_requests_total{caller="model",model="net",outcome="success",version="1"} 1`,
+		`edgewise_inference_requests_total{caller="model",model="net",outcome="internal",version="1"} 1`,
+		`edgewise_inference_requests_total{caller="model",model="net",outcome="canceled",version="1"} 1`,
+	} {
+		if !metric(line) {
+			t.Errorf("the metrics lack %s", line)
+		}
+	}
 }

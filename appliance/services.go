@@ -92,7 +92,7 @@ const maxBackupNotes = 100_000
 // newEditor makes the editor of the page.
 func (a *App) newEditor() *editor.Editor {
 	return editor.New(editor.Config{
-		Documents: a.documents, Models: a.registry, SetNotes: a.notes.Set, Infer: a.manager, Defaults: defaults(a.config),
+		Documents: a.documents, Models: a.registry, SetNotes: a.notes.Set, Infer: a.nested(), Defaults: defaults(a.config),
 		VersionReady: func(id edgewise.ModelID) error { return a.engine.VersionReady(id) },
 		Independent:  a.manager.Independent, Backend: a.serving.Backend, MaxQueue: a.config.Engine.MaxQueue,
 		Folder: filepath.Join(a.config.DataDir, uploadsFolder), Logger: a.logger,
