@@ -162,34 +162,37 @@ func (g *Registry) Dependants(id edgewise.ModelID) []edgewise.ModelID {
 }
 
 // DeleteDependants deletes the Dependants of a version: a model whose versions all go is deleted whole; of others the
-// labels that point to them are moved to the highest version that stays.
+// labels that point to them are moved to the highest version that stays. Those that another caller deletes meanwhile
+// are passed over.
 func (g *Registry) DeleteDependants(ctx context.Context, id edgewise.ModelID) error {
-	for _, v := range g.Dependants(id) {
-		r := g.Lookup(v.Name)
-		if r == nil {
-			continue
-		}
-		if len(r.Versions) == 1 {
-			if err := g.DeleteModel(ctx, v.Name); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := g.unlabel(ctx, r, v); err != nil {
-			return err
-		}
-		if err := g.DeleteVersion(ctx, v); err != nil {
+	going := g.Dependants(id)
+	for _, v := range going {
+		if err := g.deleteDependant(ctx, v, going); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// unlabel takes the labels off a version that is to be deleted.
-func (g *Registry) unlabel(ctx context.Context, r *edgewise.Record, id edgewise.ModelID) error {
-	highest := int64(0)
+// deleteDependant deletes one of the versions that are going, which is in no version that stays.
+func (g *Registry) deleteDependant(ctx context.Context, id edgewise.ModelID, going []edgewise.ModelID) error {
+	unlock, err := g.lockStored(ctx, "registry.DeleteDependants", id.Name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	r, err := g.store.Record(id.Name)
+	switch {
+	case err != nil && edgewise.KindOf(err) != edgewise.NotFound:
+		return err
+	case err != nil || r.Version(id.Version) == nil:
+		return nil
+	case len(r.Versions) == 1:
+		return g.deleteModel(ctx, id.Name)
+	}
+	highest := int64(0) // of the versions that stay
 	for _, v := range r.Versions {
-		if v.ID != id {
+		if !slices.Contains(going, v.ID) {
 			highest = v.ID.Version
 		}
 	}
@@ -197,15 +200,14 @@ func (g *Registry) unlabel(ctx context.Context, r *edgewise.Record, id edgewise.
 		if l.Version != id.Version {
 			continue
 		}
-		if l.Name != edgewise.LiveLabel {
-			if err := g.RemoveLabel(ctx, id.Name, l.Name); err != nil {
-				return err
-			}
-			continue
+		if l.Name == edgewise.LiveLabel && highest != 0 {
+			_, err = g.setLabel(admin.WithCause(ctx, admin.CauseRemove), id.Name, l.Name, highest)
+		} else {
+			err = g.removeLabel(ctx, id.Name, l.Name)
 		}
-		if _, err := g.SetLabel(admin.WithCause(ctx, admin.CauseRemove), id.Name, l.Name, highest); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	return nil
+	return g.deleteVersion(ctx, id)
 }

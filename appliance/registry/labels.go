@@ -75,6 +75,11 @@ func (g *Registry) RemoveLabel(ctx context.Context, name, label string) error {
 		return err
 	}
 	defer unlock()
+	return g.removeLabel(ctx, name, label)
+}
+
+// removeLabel is RemoveLabel with the model's lock held.
+func (g *Registry) removeLabel(ctx context.Context, name, label string) error {
 	from := g.Labelled(name, label)
 	if err := g.store.RemoveLabel(ctx, name, label); err != nil {
 		return err

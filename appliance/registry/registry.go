@@ -218,8 +218,12 @@ func (g *Registry) DeleteVersion(ctx context.Context, id edgewise.ModelID) error
 		return err
 	}
 	defer unlock()
-	err = g.unpinned(ctx, id, "deleted", func() error { return g.store.DeleteVersion(ctx, id) })
-	if err != nil {
+	return g.deleteVersion(ctx, id)
+}
+
+// deleteVersion is DeleteVersion with the model's lock held.
+func (g *Registry) deleteVersion(ctx context.Context, id edgewise.ModelID) error {
+	if err := g.unpinned(ctx, id, "deleted", func() error { return g.store.DeleteVersion(ctx, id) }); err != nil {
 		return err
 	}
 	g.failed.keep(id)
@@ -235,7 +239,12 @@ func (g *Registry) DeleteModel(ctx context.Context, name string) error {
 		return err
 	}
 	defer unlock()
-	err = g.unpinned(ctx, edgewise.ModelID{Name: name}, "deleted", func() error { return g.store.DeleteModel(ctx, name) })
+	return g.deleteModel(ctx, name)
+}
+
+// deleteModel is DeleteModel with the model's lock held.
+func (g *Registry) deleteModel(ctx context.Context, name string) error {
+	err := g.unpinned(ctx, edgewise.ModelID{Name: name}, "deleted", func() error { return g.store.DeleteModel(ctx, name) })
 	if err != nil {
 		return err
 	}
