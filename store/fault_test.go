@@ -168,6 +168,21 @@ func changes() []change {
 			_, err := upload(s, "cat", 0, map[string]string{"model.onnx": "four", "labels.txt": "shared"})
 			return err
 		}},
+		{"upload of a version with files of another", func(s *Store) error {
+			g, err := s.Begin(ctx, -1)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = g.Discard() }()
+			base := id("cat", 3)
+			for _, f := range s.view.Load().version(base).Files {
+				if err := g.AddStored(f); err != nil {
+					return err
+				}
+			}
+			_, err = s.Put(ctx, g, edgewise.Version{ID: id("cat", 0), Model: &edgewise.Model{Name: "cat"}})
+			return err
+		}},
 		{"import", func(s *Store) error { return bring(s, "far", "near") }},
 		{"promote", func(s *Store) error { _, err := s.SetLabel(ctx, "cat", "live", 1); return err }},
 		{"promote where it is", func(s *Store) error { _, err := s.SetLabel(ctx, "cat", "live", 2); return err }},

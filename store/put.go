@@ -85,7 +85,7 @@ func (g *Staging) complete(op string, v edgewise.Version) error {
 func (s *Store) damagedBlobs(ctx context.Context, g *Staging) (map[edgewise.Digest]bool, error) {
 	damaged := make(map[edgewise.Digest]bool)
 	for _, f := range g.files {
-		if !s.blobs.has(f.Digest) {
+		if !s.blobs.has(f.Digest) || disk.SameFile(s.root.blob(f.Digest), g.path(f)) {
 			continue
 		}
 		same, err := disk.SameContent(ctx, s.root.blob(f.Digest), g.path(f))

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/store/disk"
 	"go.etcd.io/bbolt"
 )
 
@@ -87,8 +86,8 @@ func (b *Batch) relabel(
 		if changed.Drop != "" && f.Path == changed.Drop {
 			continue
 		}
-		if err := g.share(f); err != nil {
-			return fail(op, id, "linking a file of model "+id.String(), err)
+		if err := g.AddStored(f); err != nil {
+			return err
 		}
 	}
 	if changed.Drop == "" {
@@ -96,19 +95,6 @@ func (b *Batch) relabel(
 	}
 	_, err = g.Add(ctx, changed.Path, int64(len(changed.Data)), bytes.NewReader(changed.Data))
 	return err
-}
-
-// share adds a file that is stored already.
-func (g *Staging) share(f edgewise.File) error {
-	if err := g.makeParents(f.Path); err != nil {
-		return err
-	}
-	if err := disk.LinkOrCopy(g.store.disk, g.store.root.blob(f.Digest), g.path(f)); err != nil {
-		return err
-	}
-	g.files[f.Path] = f
-	g.total += f.Size
-	return nil
 }
 
 // returns tells whether a version that has the name was had the name of id before: it may have that again.

@@ -111,6 +111,29 @@ func (g *Staging) Add(ctx context.Context, path string, size int64, r io.Reader)
 	return f, nil
 }
 
+// AddStored adds a file of a stored version: a link to its blob, or a copy where the disk has none. NotFound: it is gone.
+func (g *Staging) AddStored(f edgewise.File) error {
+	const op = "store.AddStored"
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := errors.Join(g.usable(op), g.admit(op, f.Path, f.Size)); err != nil {
+		return err
+	}
+	err := g.makeParents(f.Path)
+	if err == nil {
+		err = disk.LinkOrCopy(g.store.disk, g.store.root.blob(f.Digest), g.path(f))
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		err = refuse(op, edgewise.NotFound, edgewise.ModelID{}, "file %q is not stored any more", f.Path)
+	}
+	if err != nil {
+		g.failed = fail(op, edgewise.ModelID{}, "linking file "+strconv.Quote(f.Path), err)
+		return g.failed
+	}
+	g.files[f.Path], g.total = f, g.total+f.Size
+	return nil
+}
+
 func (g *Staging) usable(op string) error {
 	if g.ended {
 		return edgewise.Errorf(op, edgewise.Conflict, "the upload was put or discarded already")

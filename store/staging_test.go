@@ -10,10 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/disk"
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -332,4 +335,70 @@ func TestLargeUploadSurvivesAFullDiskPastThePageCache(t *testing.T) {
 		wantWhole(t, s)
 	}
 	wantWhole(t, s)
+}
+
+// linkingDisk counts the files that are made, and may refuse links.
+type linkingDisk struct {
+	lazyDisk
+	made    *int
+	refuses bool
+}
+
+func (d linkingDisk) Create(path string) (disk.File, error) {
+	*d.made++
+	return d.lazyDisk.Create(path)
+}
+
+func (d linkingDisk) Link(from, to string) error {
+	if d.refuses {
+		return &os.LinkError{Op: "link", Old: from, New: to, Err: syscall.EPERM}
+	}
+	return d.lazyDisk.Link(from, to)
+}
+
+// TestFilesOfAStoredVersionAreLinked makes a version of the files of another one, and deletes that.
+func TestFilesOfAStoredVersionAreLinked(t *testing.T) {
+	files := map[string]string{"model.onnx": pattern(5000), "deep/er/labels.txt": "cat", "deep/same.txt": "cat"}
+	for name, refuses := range map[string]bool{"linked": false, "copied": true} {
+		t.Run(name, func(t *testing.T) {
+			made := 0
+			dir := t.TempDir()
+			s := openLazy(t, dir, linkingDisk{made: &made, refuses: refuses})
+			base := mustUpload(t, s, "cat", 0, files)
+			g := begin(t, s, -1)
+			defer func() { _ = g.Discard() }()
+			made = 0
+			for _, f := range base.Files {
+				if err := g.AddStored(f); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if (made > 0) != refuses {
+				t.Errorf("%d files were written", made)
+			}
+			wantKind(t, g.AddStored(base.Files[0]), edgewise.Invalid, "twice")
+			if err := s.DeleteVersion(ctx, base.ID); err != nil {
+				t.Fatal(err)
+			}
+			v, err := s.Put(ctx, g, edgewise.Version{ID: edgewise.ModelID{Name: "dog"}, Model: model("dog")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(base.Files, v.Files); diff != "" {
+				t.Errorf("other files:\n%s", diff)
+			}
+			if err := s.DeleteModel(ctx, "dog"); err != nil {
+				t.Fatal(err)
+			}
+			last := begin(t, s, -1)
+			wantKind(t, last.AddStored(base.Files[0]), edgewise.NotFound, "labels.txt")
+			if err := last.Discard(); err != nil {
+				t.Fatal(err)
+			}
+			closeStore(t, s)
+			s = openLazy(t, dir, lazyDisk{})
+			defer closeStore(t, s)
+			wantWhole(t, s)
+		})
+	}
 }

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
@@ -136,7 +134,7 @@ func (g *Registry) put(ctx context.Context, up edgewise.Upload) (*edgewise.Versi
 		return nil, err
 	}
 	if up.Base != 0 {
-		if files, err = g.addBase(ctx, staging, edgewise.ModelID{Name: up.Model, Version: up.Base}, files); err != nil {
+		if files, err = g.addBase(staging, edgewise.ModelID{Name: up.Model, Version: up.Base}, files); err != nil {
 			return nil, err
 		}
 	}
@@ -174,15 +172,12 @@ func receive(ctx context.Context, staging *store.Staging, up edgewise.Upload) ([
 }
 
 // addBase adds files of a stored version to an upload and returns the paths of all: see Upload.Base.
-func (g *Registry) addBase(
-	ctx context.Context, staging *store.Staging, base edgewise.ModelID, came []string,
-) ([]string, error) {
+func (g *Registry) addBase(staging *store.Staging, base edgewise.ModelID, came []string) ([]string, error) {
 	v, err := g.version("registry.Push", base)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := g.store.Dir(v.StoredID())
-	if err != nil {
+	if _, err := g.store.Dir(v.StoredID()); err != nil { // its files are damaged
 		return nil, err
 	}
 	isConfig := func(path string) bool { return slices.Contains(modelconfig.Files(), path) }
@@ -192,23 +187,12 @@ func (g *Registry) addBase(
 		if slices.Contains(came, f.Path) || configured && isConfig(f.Path) {
 			continue
 		}
-		if err := addFile(ctx, staging, f, dir); err != nil {
+		if err := staging.AddStored(f); err != nil {
 			return nil, err
 		}
 		files = append(files, f.Path)
 	}
 	return files, nil
-}
-
-// addFile adds a file that stands in dir to an upload.
-func addFile(ctx context.Context, staging *store.Staging, f edgewise.File, dir string) error {
-	body, err := os.Open(filepath.Join(dir, filepath.FromSlash(f.Path)))
-	if err != nil {
-		return edgewise.Errorf("registry.Push", edgewise.Corrupt, "stored file %q cannot be opened", f.Path)
-	}
-	defer func() { _ = body.Close() }()
-	_, err = staging.Add(ctx, f.Path, f.Size, body)
-	return err
 }
 
 // DeleteVersion deletes a version that no label points to and no ensemble pins.
