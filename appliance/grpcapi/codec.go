@@ -33,6 +33,7 @@ func newCodec(m *blocks.Memory, limit int64, panicked func(method string, value 
 
 // received is the message of a ModelInferRequest or a RepositoryModelLoadRequest. Its bytes are read until release.
 type received struct {
+	arrived  *arrival // counts its frames; nil: nobody does
 	borrow   borrower // nil: it stays in one piece
 	block    *blocks.Block
 	bytes    []byte            // the message, or what stands before its tensors
@@ -73,6 +74,9 @@ func (c *codec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 		}
 	}()
 	encoded, compressed := compressionOf(data)
+	if ok {
+		r.arrived.decoded(wireBytes(data, compressed))
+	}
 	switch {
 	case ok && compressed:
 		r.block, r.bytes, r.err = encoded.expand(data, c.memory, c.limit)
@@ -89,6 +93,15 @@ func (c *codec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 		return c.CodecV2.Unmarshal(data, v)
 	}
 	return nil
+}
+
+// wireBytes returns how many bytes of DATA frames a message took.
+func wireBytes(data mem.BufferSlice, compressed bool) int64 {
+	n := data.Len() + prefixBytes
+	if compressed {
+		n -= markBytes
+	}
+	return int64(n)
 }
 
 // gather copies a message into a block.

@@ -6,14 +6,20 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"math"
 	"net"
 	"sync"
+	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/inference"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
 	"github.com/edgewise-ai/edgewise/ordering"
 )
 
@@ -33,15 +39,22 @@ const (
 	frameData    = 0
 	frameHeaders = 1
 	flagEnd      = 1 // END_STREAM, of frameData and frameHeaders
+
+	minFrameCost = 256 // bytes that the library needs for the smallest frame that it keeps
+	prefixBytes  = 5   // of a message
 )
 
 // arrivals is a connection that parses the headers of the frames that the library reads. The library reads frame by
 // frame, without a buffer of its own, so that a call's tap handle runs before a frame behind its HEADERS frame is
 // parsed.
+//
+// It also counts what arrives of messages that are not complete: the library keeps the frames until they are, and lets
+// each of many calls send a message of the largest size.
 type arrivals struct {
 	net.Conn
 	reader *bufio.Reader
 	order  ordering.Order
+	memory *blocks.Memory
 
 	skip   int // bytes before the next frame header
 	header [frameHeaderBytes]byte
@@ -49,14 +62,14 @@ type arrivals struct {
 	opened uint32
 	whole  bool // the stream that opened last is complete with its HEADERS
 
-	mu      sync.Mutex                 // guards pending
-	pending map[uint32]*ordering.Place // of open calls, by stream
+	mu      sync.Mutex          // guards pending, and what is counted for its calls
+	pending map[uint32]*arrival // open calls, by stream
 }
 
-func newArrivals(conn net.Conn) *arrivals {
+func newArrivals(conn net.Conn, memory *blocks.Memory) *arrivals {
 	return &arrivals{
 		Conn: conn, reader: bufio.NewReaderSize(conn, readBuffer), skip: prefaceBytes,
-		pending: map[uint32]*ordering.Place{},
+		memory: memory, pending: map[uint32]*arrival{},
 	}
 }
 
@@ -95,41 +108,131 @@ func (a *arrivals) frame() {
 	case frameHeaders:
 		a.opened, a.whole = stream, ends
 	case frameData:
-		if !ends {
-			return
-		}
-		a.mu.Lock()
-		place := a.pending[stream]
-		a.mu.Unlock()
-		if place != nil {
-			place.Take()
-		}
+		a.data(stream, int64(a.skip), ends)
 	}
 }
 
-// expect sets the place of a stream whose last frame has not arrived; nil removes it.
-func (a *arrivals) expect(stream uint32, place *ordering.Place) {
+// data counts a DATA frame of n bytes, and takes the place of a call of which it is the last one.
+func (a *arrivals) data(stream uint32, n int64, ends bool) {
+	a.mu.Lock()
+	v := a.pending[stream]
+	if v != nil {
+		v.count(n, ends)
+	}
+	a.mu.Unlock()
+	if v != nil && v.place != nil && ends {
+		v.place.Take()
+	}
+}
+
+// expect adds a call whose last frame has not arrived.
+func (a *arrivals) expect(v *arrival) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if place == nil {
-		delete(a.pending, stream)
-		return
-	}
-	a.pending[stream] = place
+	a.pending[v.id] = v
 }
 
-// arrival is a call's place, from its tap handle to its end.
+// forget removes a call that has ended.
+func (a *arrivals) forget(v *arrival) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.pending, v.id)
+	v.release(math.MaxInt64)
+}
+
+// arrival is a call from its tap handle to its end.
 type arrival struct {
-	place *ordering.Place
+	place *ordering.Place // nil: the call is in no order
 	conn  *arrivals
 	id    uint32 // of its HTTP/2 stream
 	stop  func() bool
+
+	// Guarded by conn.mu:
+	received, held int64         // bytes that arrived and were not decoded, and what is counted for them
+	whole          bool          // its last frame has arrived
+	refused        bool          // there was no memory for a frame
+	full           chan struct{} // closed when it is refused; nil: nobody waits for that
+}
+
+// count counts n bytes that arrive, and refuses the call for which there is no memory. A message that is complete with its
+// first frame is counted when it is decoded. The caller holds conn.mu.
+func (v *arrival) count(n int64, ends bool) {
+	v.whole = v.whole || ends
+	if n == 0 || ends && v.received == 0 || v.refused {
+		return
+	}
+	cost := max(n, minFrameCost)
+	if v.conn.memory.Reserve(cost) {
+		v.received += n
+		v.held += cost
+		return
+	}
+	v.refused = true
+	if v.full != nil {
+		close(v.full)
+	}
+	time.AfterFunc(refusalGrace, v.cut)
+}
+
+// refusalGrace is the time that a refused call has to end.
+const refusalGrace = 5 * time.Second
+
+// cut ends the connection of a refused call that goes on: its handler waits for something else, or is the library's.
+func (v *arrival) cut() {
+	v.conn.mu.Lock()
+	goesOn := v.conn.pending[v.id] == v
+	v.conn.mu.Unlock()
+	if goesOn {
+		_ = v.conn.Close()
+	}
+}
+
+// refusal returns a channel that is closed when the call is refused; nil, which never is, when its last frame has arrived.
+func (v *arrival) refusal() <-chan struct{} {
+	if v.conn == nil {
+		return nil
+	}
+	v.conn.mu.Lock()
+	defer v.conn.mu.Unlock()
+	if v.whole && !v.refused {
+		return nil
+	}
+	if v.full == nil {
+		v.full = make(chan struct{})
+		if v.refused {
+			close(v.full)
+		}
+	}
+	return v.full
+}
+
+// release gives back what is counted for n of the bytes that arrived, or for all of them. The caller holds conn.mu.
+func (v *arrival) release(n int64) {
+	share := v.held
+	if n < v.received {
+		share = v.held / v.received * n
+	} else {
+		n = v.received
+	}
+	v.received -= n
+	v.held -= share
+	v.conn.memory.Return(share)
+}
+
+// decoded notes that n bytes that arrived are decoded, and counted elsewhere.
+func (v *arrival) decoded(n int64) {
+	if v == nil || v.conn == nil {
+		return
+	}
+	v.conn.mu.Lock()
+	defer v.conn.mu.Unlock()
+	v.release(n)
 }
 
 type arrivalKey struct{}
 
-// arriving makes the place of the call whose HEADERS frame was read last. It runs in the tap handle.
-func arriving(ctx context.Context) context.Context {
+// arriving returns the context of the call whose HEADERS frame was read last, with its arrival. It runs in the tap handle.
+func arriving(ctx context.Context, method string) context.Context {
 	p, _ := peer.FromContext(ctx)
 	if p == nil {
 		return ctx
@@ -138,11 +241,15 @@ func arriving(ctx context.Context) context.Context {
 	if !ok {
 		return ctx
 	}
-	v := &arrival{place: info.arrivals.order.NewPlace(), conn: info.arrivals, id: info.arrivals.opened}
-	if v.conn.whole {
+	v := &arrival{conn: info.arrivals, id: info.arrivals.opened, whole: info.arrivals.whole}
+	if method == inference.GRPCInferenceService_ModelInfer_FullMethodName {
+		v.place = v.conn.order.NewPlace()
+	}
+	switch {
+	case !v.whole:
+		v.conn.expect(v)
+	case v.place != nil:
 		v.place.Take()
-	} else {
-		v.conn.expect(v.id, v.place)
 	}
 	v.stop = context.AfterFunc(ctx, v.leave) // a call may end before its handler starts
 	return context.WithValue(ctx, arrivalKey{}, v)
@@ -164,10 +271,57 @@ func (v *arrival) end() {
 }
 
 func (v *arrival) leave() {
-	v.place.Leave()
-	if v.conn != nil {
-		v.conn.expect(v.id, nil)
+	if v.place != nil {
+		v.place.Leave()
 	}
+	if v.conn != nil {
+		v.conn.forget(v)
+	}
+}
+
+// decoding returns a function that decodes the message of a call as decode does, and returns an error as soon as there is
+// no memory for what arrives of it. Where that is known to be all, it is decode.
+func (s *Server) decoding(ctx context.Context, method string, decode func(any) error) func(any) error {
+	return func(message any) error {
+		refused := arrivalOf(ctx).refusal()
+		if refused == nil {
+			return decode(message)
+		}
+		own := message // of the goroutine, which goes on after a refusal
+		in, counted := message.(*received)
+		if counted {
+			own = &received{at: in.at, arrived: in.arrived, borrow: in.borrow}
+		}
+		done := make(chan error, 1)
+		s.work.Go(func() { done <- decode(own) })
+		select {
+		case err := <-done:
+			if counted {
+				*in = *own.(*received)
+			}
+			return err
+		case <-refused:
+		}
+		if counted {
+			s.work.Go(func() {
+				<-done // soon: the call ends
+				own.(*received).release()
+			})
+		}
+		err := statusOf(s.noMemory()).Err()
+		s.calls.count(method, status.Code(err))
+		return err
+	}
+}
+
+// uncounted is a stream of small messages, whose codec does not know the call.
+type uncounted struct{ grpc.ServerStream }
+
+// RecvMsg receives a message.
+func (u uncounted) RecvMsg(message any) error {
+	err := u.ServerStream.RecvMsg(message)
+	arrivalOf(u.Context()).decoded(math.MaxInt64)
+	return err
 }
 
 // inOrder waits until earlier requests have entered their queues. With the context that it returns, the request leaves
@@ -182,6 +336,7 @@ func inOrder(ctx context.Context, place *ordering.Place) (context.Context, error
 // observed are credentials whose connections are arrivals.
 type observed struct {
 	credentials.TransportCredentials
+	memory *blocks.Memory
 }
 
 // arrivalInfo is the AuthInfo of a call's peer, with the connection.
@@ -196,13 +351,13 @@ func (o observed) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 	if err != nil {
 		return nil, nil, err
 	}
-	a := newArrivals(conn)
+	a := newArrivals(conn, o.memory)
 	return a, arrivalInfo{info, a}, nil
 }
 
 // Clone returns a copy.
 func (o observed) Clone() credentials.TransportCredentials {
-	return observed{o.TransportCredentials.Clone()}
+	return observed{o.TransportCredentials.Clone(), o.memory}
 }
 
 // tlsRecord is the first byte of a TLS connection; a call in plain text begins with a letter.

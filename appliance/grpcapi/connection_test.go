@@ -16,6 +16,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
 )
 
 // opened begins a ModelInfer whose request is not sent yet.
@@ -238,10 +239,11 @@ func FuzzFrameHeadersAreFoundHoweverTheyAreRead(f *testing.F) {
 			frame(frameHeaders, 4, 3, int(payload)),
 			frame(frameData, 0, 1, int(payload)), frame(frameData, flagEnd, 3, 7), frame(6, flagEnd, 0, 8),
 			frame(frameData, flagEnd, 1, 0), frame(frameHeaders, 4|flagEnd, 5, 3))
-		a := newArrivals(pieces{bytes: bytes.NewReader(text)})
+		a := newArrivals(pieces{bytes: bytes.NewReader(text)}, blocks.New(1<<20))
 		one, three := a.order.NewPlace(), a.order.NewPlace()
-		a.expect(1, one)
-		a.expect(3, three)
+		first := &arrival{conn: a, id: 1, place: one}
+		a.expect(first)
+		a.expect(&arrival{conn: a, id: 3, place: three})
 		room := make([]byte, int(step)+1)
 		for {
 			if _, err := a.Read(room); err != nil {
@@ -258,6 +260,12 @@ func FuzzFrameHeadersAreFoundHoweverTheyAreRead(f *testing.F) {
 		}
 		if err := one.Wait(ctx); err == nil {
 			t.Error("stream 1 does not wait for stream 3")
+		}
+		if first.received != int64(payload) {
+			t.Errorf("%d bytes of stream 1 arrived, want %d", first.received, payload)
+		}
+		if a.forget(first); a.memory.InUse() != 0 {
+			t.Errorf("%d bytes are counted at the end", a.memory.InUse())
 		}
 	})
 }

@@ -72,6 +72,9 @@ func (s *Server) streaming(srv any, stream grpc.ServerStream, info *grpc.StreamS
 	if err := s.allowed(stream.Context(), info.FullMethod); err != nil {
 		return err
 	}
+	if info.FullMethod != inference.GRPCInferenceService_ModelStreamInfer_FullMethodName {
+		stream = uncounted{stream}
+	}
 	return handler(srv, stream)
 }
 
@@ -109,10 +112,7 @@ func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, er
 		s.calls.count(info.FullMethodName, status.Code(err))
 		return ctx, err
 	}
-	if info.FullMethodName == inference.GRPCInferenceService_ModelInfer_FullMethodName {
-		authorized = arriving(authorized)
-	}
-	return authorized, nil
+	return arriving(authorized, info.FullMethodName), nil
 }
 
 func (s *Server) noMemory() error {

@@ -44,7 +44,7 @@ func (s *Server) handleInfer(_ any, ctx context.Context, decode func(any) error,
 
 // receive returns what a request is read into. Its tensors may be in memory of the model if the caller may name that.
 func (s *Server) receive(ctx context.Context) *received {
-	return &received{at: time.Now(), borrow: func(beginning []byte, b *blocks.Block, n int64) frontend.Borrowed {
+	return &received{at: time.Now(), arrived: arrivalOf(ctx), borrow: func(beginning []byte, b *blocks.Block, n int64) frontend.Borrowed {
 		id, label, err := wire.ModelOf(beginning)
 		if err == nil {
 			err = mayName(ctx, id.Name)

@@ -33,7 +33,7 @@ func (s *service) RepositoryIndex(_ context.Context, req *inference.RepositoryIn
 func (s *Server) handleLoad(
 	api any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor,
 ) (any, error) {
-	in := &received{}
+	in := &received{arrived: arrivalOf(ctx)}
 	defer in.release()
 	if err := decode(in); err != nil {
 		return nil, err

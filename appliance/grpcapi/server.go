@@ -102,7 +102,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if identity == nil {
 		identity = insecure.NewCredentials()
 	}
-	s.grpc = grpc.NewServer(append(s.options(), grpc.Creds(observed{identity}), grpc.ReadBufferSize(0))...)
+	s.grpc = grpc.NewServer(append(s.options(), grpc.Creds(observed{identity, s.memory}), grpc.ReadBufferSize(0))...)
 	s.register()
 	return s, nil
 }

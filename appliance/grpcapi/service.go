@@ -37,6 +37,12 @@ func (s *Server) description() *grpc.ServiceDesc {
 		case "RepositoryModelLoad":
 			d.Methods[i].Handler = s.handleLoad
 		}
+		handler, method := d.Methods[i].Handler, "/"+d.ServiceName+"/"+d.Methods[i].MethodName
+		d.Methods[i].Handler = func(
+			srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor,
+		) (any, error) {
+			return handler(srv, ctx, s.decoding(ctx, method, decode), interceptor)
+		}
 	}
 	for i := range d.Streams {
 		if d.Streams[i].StreamName == "ModelStreamInfer" {

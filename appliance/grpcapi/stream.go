@@ -33,6 +33,7 @@ type pending struct {
 
 // stream answers ModelStreamInfer: requests run concurrently, responses are written in the order of the requests.
 func (s *Server) stream(stream grpc.ServerStream) error {
+	refused := arrivalOf(stream.Context()).refusal()
 	ctx, cancel := context.WithCancel(stream.Context())
 	if p := edgewise.PrincipalOf(ctx); p != nil && p.Lifetime != nil {
 		defer context.AfterFunc(p.Lifetime, cancel)()
@@ -60,6 +61,8 @@ func (s *Server) stream(stream grpc.ServerStream) error {
 			if err := s.answer(stream, p, strict); err != nil {
 				return err
 			}
+		case <-refused:
+			return s.noMemory()
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.draining:
