@@ -22,7 +22,7 @@ export CGO_CFLAGS  := -O2 -g
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript sdk/gallery configs/demo/steps -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml api/inference.yaml api/inference/grpc_service.proto
 .PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
 
-.PHONY: webui page-long pictures browser bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client python steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
+.PHONY: webui page-long pictures browser samples bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client python steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -96,7 +96,7 @@ LONG := ./test/browser ./test/e2e ./test/sdk ./appliance ./test/fault ./wasm ./t
 TEST := $(GO) test -race -ldflags=-w -vet=off -p 4 -timeout 60m $(LONG) ./...
 
 ## test: every test, with the race detector
-test: build models speech toolchains wabt grpc-client onnx-models browser bus
+test: build models speech toolchains wabt grpc-client onnx-models browser samples bus
 	$(GO) vet -race ./...
 	$(TEST)
 
@@ -126,7 +126,7 @@ pictures: build models browser
 	node webui/test/screenshots.mjs docs/screenshots
 
 ## check: format, vet, static analysis, architecture, race detector
-check: build models speech toolchains wabt grpc-client onnx-models browser bus
+check: build models speech toolchains wabt grpc-client onnx-models browser samples bus
 	@test -z "$$($(TOOL) gofumpt -l $(GOFILES))" || { echo "not formatted:"; $(TOOL) gofumpt -l $(GOFILES); exit 1; }
 	$(GO) vet -race ./...
 	$(TOOL) staticcheck ./...
@@ -296,6 +296,11 @@ bus:
 # browser: what the tests of the page are run in
 browser:
 	@command -v chromium >/dev/null || configs/debian/install.sh "the page is tested in" chromium fonts-liberation
+
+# samples: what runs the page's sample in C#, whose libraries are those of .NET
+MONO := mono-mcs mono-runtime libmono-system-net-http4.0-cil libmono-system-core4.0-cil ca-certificates-mono
+samples:
+	@{ command -v mcs && command -v mono && command -v cert-sync; } >/dev/null 2>&1 || configs/debian/install.sh "the samples of the page are run with" $(MONO)
 
 tools-present:
 	@missing=; for tool in go:Go gcc:"a C compiler" npm:"Node.js with npm" git:git; do \
