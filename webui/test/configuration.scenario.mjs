@@ -86,6 +86,8 @@ export default () => scenario({}, async (box, visitor) => {
   await page.getByRole('menuitem', { name: 'Load for testing' }).click();
   await page.getByRole('row', { name: /^2 / }).getByRole('button', { name: 'Remove the label test' }).waitFor();
   await page.getByRole('row', { name: /^2 / }).getByText('Ready').waitFor();
+  await visitor.open('/models/paint/try', 'paint');
+  equal(await page.getByLabel('Compare with').inputValue(), '2', 'what the live version is compared with');
   await visitor.open('/models/paint/try?version=2', 'paint');
   equal(await page.getByLabel('Compare with').inputValue(), '1', 'what version 2 is compared with');
   await drop(page, page.locator('.drop'), [file('red.png', png(96, 64, [250, 10, 10]))]);

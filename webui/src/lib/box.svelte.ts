@@ -124,10 +124,16 @@ function joined(a: Deployment[], b: Deployment[]): Deployment[] {
 
 export const box = new Box();
 
-/** The live version; 0 for none. */
-export function liveVersion(model: Pick<Model, 'labels'>): number {
-  return model.labels.find((l) => l.name === 'live')?.version ?? 0;
+/** The label of the version that is loaded for testing. */
+export const testing = 'test';
+
+/** The version with a label; 0 for none. */
+export function labelled(model: Pick<Model, 'labels'>, name: string): number {
+  return model.labels.find((l) => l.name === name)?.version ?? 0;
 }
+
+/** The live version; 0 for none. */
+export const liveVersion = (model: Pick<Model, 'labels'>): number => labelled(model, 'live');
 
 export function versionOf(model: Model, version: number): Version | undefined {
   return model.versions.find((v) => v.version === version);

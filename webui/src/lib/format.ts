@@ -7,6 +7,7 @@ const tools = (locale: string) => ({
   relative: new Intl.RelativeTimeFormat(locale, { numeric: 'auto' }),
   moment: new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' }),
   day: new Intl.DateTimeFormat(locale, { month: 'short', day: 'numeric' }),
+  rare: new Intl.NumberFormat(locale, { maximumSignificantDigits: 2 }),
   clock: new Intl.DateTimeFormat(locale, { hourCycle: 'h23', hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 }),
 });
 let made: ReturnType<typeof tools> | null = null;
@@ -30,8 +31,8 @@ export { bytes, count, sizes, whole };
 
 /** Something a second. */
 export function rate(n: number): string {
-  if (n === 0) return '0';
-  return n < 10 ? digits(Math.max(n, 0.01)) : count(n);
+  if (n < 0.1) return formats().rare.format(n);
+  return n < 10 ? digits(n) : count(n);
 }
 
 export function percent(part: number, places = 0): string {

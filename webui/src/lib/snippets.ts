@@ -100,7 +100,7 @@ function triton(call: Call, arrays: string[]): string {
   const tls = way.secure ? `, ssl=True, ssl_options={"ca_certs": "${authority}"}` : '';
   const options = [...(call.version ? [`model_version="${call.version}"`] : []), ...(way.keyed ? ['headers={"Authorization": "Bearer " + os.environ["EDGEWISE_KEY"]}'] : [])];
   return `${way.keyed ? 'import os\n\n' : ''}import numpy as np
-import tritonclient.http as triton  # pip install tritonclient[http]
+import tritonclient.http as triton  # pip install 'tritonclient[http]'
 
 client = triton.InferenceServerClient(${host}${tls})
 inputs = [

@@ -5,7 +5,7 @@ import { gather, loose, rooted } from './drop';
 import { draft, parse, tensor } from './draft';
 import { addStep, complete, connect, connections, declaration, disconnect, empty, fresh, mismatch, moveStep, pruned, refusal, removeStep, steps, type Config, type Ports } from './ensemble';
 import { appendLines } from '../compiler/sourcemap';
-import { ago, bytes, duration, shape, sizes, span } from './format';
+import { ago, bytes, duration, rate, shape, sizes, span } from './format';
 import { draw, find, mostShown } from './graph';
 import { warmup, type ModelConfig } from './configuration';
 import { choices, field, parameters, written } from './gallery';
@@ -24,6 +24,10 @@ import { tar } from './tar';
 import { decode, encode, half, pack, toHalf, unfit, unpack, type Tensor } from './tensor';
 
 const info = (name: string, datatype: string, dims: number[]) => ({ name, datatype, shape: dims });
+
+describe('rates', () => {
+  it.each([[0, '0'], [0.0048, '0.0048'], [0.015, '0.015'], [2.5, '2.5'], [1200, '1200']])('%f a second is %s', (n, text) => expect(rate(n).replace(',', '')).toBe(text));
+});
 
 describe('addresses', () => {
   it.each([
