@@ -1,7 +1,10 @@
-// node screenshots.mjs FOLDER: the pictures of the documentation, of a box with the demo's models and some traffic.
+// node screenshots.mjs FOLDER: the pictures of the documentation, of a box with the demo's models and some traffic. Those of the first
+// five minutes are taken by minutes.mjs, on a box of its own.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Box, Visitor, root, sample } from './harness.mjs';
+import { Box, Visitor, check, root, sample } from './harness.mjs';
 
 const folder = process.argv[2];
 const box = await Box.start({ imports: ['dist/demo/models', 'dist/demo/pipelines'] });
@@ -41,6 +44,19 @@ try {
   await page.screenshot({ path: join(folder, 'try-light.jpeg'), type: 'jpeg', quality: 88 });
   await page.setViewportSize({ width: 1280, height: 860 });
 
+  await visitor.open('/models/face/configuration', 'face');
+  await page.getByRole('button', { name: 'Set the instances' }).click();
+  await page.getByLabel('Instances of group 1').fill('2');
+  await page.mouse.move(0, 0);
+  await page.waitForTimeout(1000);
+  await shot(page, 'configuration-light');
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox', { name: 'A page, model, version, step, ensemble or setting' }).fill('face');
+  await page.getByRole('dialog').getByRole('option').first().waitFor();
+  await page.waitForTimeout(500);
+  await shot(page, 'search-light');
+  await page.keyboard.press('Escape');
+
   const draft = await admin.call('POST', '/drafts', { name: 'faces', config: (await admin.call('GET', '/ensembles')).find((e) => e.name === 'faces').config });
   await visitor.open(`/ensembles/${draft.id}`, 'faces');
   await page.locator('input[type=file]').setInputFiles(sample('face.jpg'));
@@ -71,5 +87,26 @@ try {
   await visitor.stop();
 } finally {
   await box.stop();
+}
+
+// What a reader of docs/flash.md sees first, on a box that is encrypted.
+const flashed = await Box.start({ tls: true });
+try {
+  const visitor = await Visitor.start(flashed, { viewport: { width: 1000, height: 720 } });
+  await visitor.page.goto(flashed.url);
+  await visitor.page.getByLabel('Claim code').waitFor();
+  await visitor.page.screenshot({ path: join(folder, '../images/first-page.png') });
+  await visitor.stop();
+} finally {
+  await flashed.stop();
+}
+
+const fresh = await Box.start({ imports: ['dist/demo/models', 'dist/demo/pipelines'] });
+try {
+  const minutes = spawn('node', [join(root, 'webui/test/minutes.mjs'), fresh.url, fresh.code, folder], { stdio: 'inherit' });
+  const [status] = await once(minutes, 'exit');
+  check(status === 0, `minutes.mjs ended with ${status}`);
+} finally {
+  await fresh.stop();
 }
 process.exit();
