@@ -20,6 +20,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/certificate"
 	"github.com/edgewise-ai/edgewise/appliance/editor"
+	"github.com/edgewise-ai/edgewise/appliance/golden"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/host"
@@ -355,6 +356,8 @@ func checkDocument(bucket, key string, value []byte) error {
 		err = checkNote(key, value)
 	case editor.DraftsBucket:
 		err = editor.CheckDraft(key, value)
+	case golden.Bucket, golden.SettingsBucket, golden.ReportsBucket:
+		err = golden.CheckDocument(bucket, key, value)
 	case boxBucket:
 		_, err = decodeBox(key, value)
 	case registry.DeploymentsBucket:

@@ -21,6 +21,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/editor"
 	"github.com/edgewise-ai/edgewise/appliance/frontend"
+	"github.com/edgewise-ai/edgewise/appliance/golden"
 	"github.com/edgewise-ai/edgewise/appliance/grpcapi"
 	"github.com/edgewise-ai/edgewise/appliance/history"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
@@ -80,6 +81,7 @@ type App struct {
 	alerts     *alerts.Alerts
 	catalog    *catalog.Catalog
 	editor     *editor.Editor
+	goldens    *golden.Goldens
 	system     *system
 	safe       *safestart.Counter
 	pointer    string // file that tells the command line about this box; empty: there is none
@@ -125,7 +127,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.system = &system{a.newUpdates(packaging(), helper.Client{}, update.BootID()), a, make(chan struct{})}
 	a.safe = safestart.Open(c.DataDir, logger.With("part", "start"))
 	a.openRegistry()
-	if err := a.openImporter(); err != nil {
+	if err := errors.Join(a.openGoldens(), a.openImporter()); err != nil {
 		a.safe.Undo()
 		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
@@ -174,6 +176,7 @@ func (a *App) openRegistry() {
 		Store: a.store, Serving: a.serving, Manager: a.manager, Documents: a.documents, History: a.history,
 		Loading: a.safe.Loading, Changed: a.modelChanged, Keep: a.keptVersions,
 		Renamed: a.followRenamings,
+		Prove:   func(ctx context.Context, id edgewise.ModelID) error { return a.goldens.Prove(ctx, id) },
 		Logger:  logger.With("part", "registry"),
 	})
 	a.repositories = repository.New(c.Repository, repositories(c.Repository.Folders), a.registry, defaults(c),

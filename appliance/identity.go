@@ -198,8 +198,8 @@ func (a *App) modelChanged(id edgewise.ModelID, what string) {
 		a.monitor.Learn(a.registry.Records())
 	}
 	if what == "deleted" {
-		if err := a.notes.Forget(id); err != nil {
-			a.logger.Error("removing the notes about what was deleted", "model", id.String(), "error", err)
+		if err := errors.Join(a.notes.Forget(id), a.goldens.Forget(id)); err != nil {
+			a.logger.Error("removing the notes and goldens of what was deleted", "model", id.String(), "error", err)
 		}
 	}
 	a.publish("model", admin.ModelEvent{Model: id.Name, Version: id.Version, What: what})

@@ -35,7 +35,7 @@ func (a *App) newREST(protocol frontend.Deps) (*httpapi.Server, error) {
 	administration.Register(s, administration.Deps{
 		Statuses: a.engine.Index, Models: a.registry, Formats: Formats(), Decode: handlers.Decode,
 		Accounts: a.accounts, Open: a.openMode(), Box: a.box, Uploads: a.importer.Uploads(), Jobs: a.importer,
-		Catalog: modelCatalog{a.catalog, a}, Editor: a.editor, Hub: a.monitor.Hub, History: &a.monitor.History,
+		Catalog: modelCatalog{a.catalog, a}, Editor: a.editor, Goldens: a.goldens, Hub: a.monitor.Hub, History: &a.monitor.History,
 		Logs: a.monitor.Logs, Requests: &a.monitor.Requests, Stored: a.past.Read, Alerts: a.alerts, System: a.system,
 	})
 	return s, nil

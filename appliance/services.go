@@ -14,12 +14,14 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/catalog"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/editor"
+	"github.com/edgewise-ai/edgewise/appliance/golden"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 	"github.com/edgewise-ai/edgewise/appliance/importer"
 	"github.com/edgewise-ai/edgewise/appliance/monitor"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
+	"github.com/edgewise-ai/edgewise/store/files"
 	"github.com/edgewise-ai/edgewise/wasm"
 )
 
@@ -99,6 +101,25 @@ func (a *App) newEditor() *editor.Editor {
 	})
 }
 
+// goldensFolder holds the examples of goldens, in the data folder.
+const goldensFolder = "goldens"
+
+// openGoldens opens the requests with expected answers.
+func (a *App) openGoldens() error {
+	examples, err := files.Open(filepath.Join(a.config.DataDir, goldensFolder), int64(a.config.Store.ReserveBytes))
+	if err != nil {
+		return err
+	}
+	a.goldens = golden.New(golden.Config{
+		Documents: a.documents, Files: examples, Infer: a.manager, Record: a.registry.Record, Trial: a.registry.Trial,
+		Changed: func(id edgewise.ModelID) {
+			a.publish("model", admin.ModelEvent{Model: id.Name, Version: id.Version, What: "goldens"})
+		},
+		Logger: a.logger.With("part", "goldens"),
+	})
+	return nil
+}
+
 // newWasm makes the backend of steps. What a step asks other models goes through their queues, as a client's requests do.
 func newWasm(a *App, c config.Config, budget *cores.Budget, logger *slog.Logger) *wasm.Backend {
 	return wasm.New(wasm.Config{
@@ -107,12 +128,12 @@ func newWasm(a *App, c config.Config, budget *cores.Budget, logger *slog.Logger)
 	})
 }
 
-// followRenamings lets keys, alerts, notes and drafts know models by their new names.
+// followRenamings lets keys, alerts, notes, goldens and drafts know models by their new names.
 func (a *App) followRenamings() {
 	a.names.Follow(registry.NamesConfig{
 		Renamings: a.store.Renamings, Documents: a.documents, Logger: a.logger.With("part", "registry"),
 		Outside: []func(name, to string) error{a.accounts.RenameModel, a.alerts.RenameModel},
-		Inside:  []func(tx edgewise.DocumentsTx, name, to string) error{registry.RenameNotes, editor.RenameModel},
+		Inside:  []func(tx edgewise.DocumentsTx, name, to string) error{registry.RenameNotes, editor.RenameModel, golden.RenameModel},
 	})
 }
 

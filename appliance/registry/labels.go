@@ -136,14 +136,46 @@ func (g *Registry) Tell(id edgewise.ModelID, what string) {
 func (g *Registry) tryAndMove(
 	ctx context.Context, to edgewise.ModelID, label string, move func() (edgewise.Label, error),
 ) (edgewise.Label, error) {
-	if err := g.try(ctx, to, label); err != nil {
-		return edgewise.Label{}, errors.Join(err, g.refresh(to.Name))
+	err := g.try(ctx, to, label)
+	if err == nil && label == edgewise.LiveLabel {
+		err = g.prove(ctx, to)
 	}
-	moved, err := move()
+	var moved edgewise.Label
+	if err == nil {
+		moved, err = move()
+	}
+	return moved, errors.Join(err, g.refresh(to.Name))
+}
+
+// prove asks whether a version that has been loaded may go live. One that was live before may: going back is not to
+// depend on anything.
+func (g *Registry) prove(ctx context.Context, to edgewise.ModelID) error {
+	if cause := admin.CauseOf(ctx); g.config.Prove == nil || cause == admin.CauseRollback || cause == admin.CauseRestore {
+		return nil
+	}
+	return g.config.Prove(ctx, to)
+}
+
+// Trial has run use a version, which is loaded beside those that serve where it is not ready, and unloaded again where
+// nothing else asks for it. Changes of the model wait until run has ended. Errors: those of run, NotFound, and why the
+// version cannot be loaded.
+func (g *Registry) Trial(ctx context.Context, id edgewise.ModelID, run func() error) error {
+	if _, err := g.version("registry.Trial", id); err != nil {
+		return err
+	}
+	unlock, err := g.Lock(ctx, id.Name)
 	if err != nil {
-		return edgewise.Label{}, errors.Join(err, g.refresh(to.Name))
+		return err
 	}
-	return moved, g.refresh(to.Name)
+	defer unlock()
+	if _, _, err := g.manager.Version(id); err == nil {
+		return run()
+	}
+	err = g.try(ctx, id, "")
+	if err == nil {
+		err = run()
+	}
+	return errors.Join(err, g.refresh(id.Name))
 }
 
 // try loads a version beside those that serve, or, for the label live and where that is configured, in their place. It

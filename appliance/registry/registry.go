@@ -40,6 +40,8 @@ type Config struct {
 	History   *History // nil: deployments are not noted
 	// Loading notes that a version is being loaded until done is called. nil: nobody needs to know.
 	Loading func(edgewise.ModelID) (done func())
+	// Prove returns why a version that has been loaded for the label live does not get it. nil: every version does.
+	Prove func(ctx context.Context, id edgewise.ModelID) error
 	// Keep returns how many versions of a model are kept when another one goes live; 0: all. nil: all.
 	Keep func() int
 	// Changed is called after a change of a model, or of a version of it. nil: nobody needs to know.
@@ -97,8 +99,8 @@ func (g *Registry) Push(ctx context.Context, up edgewise.Upload, promote bool) (
 	}
 	moved, err := g.GoLive(ctx, v.ID, up.Version != 0)
 	if err != nil {
-		return &admin.Pushed{Version: v}, edgewise.Errorf("registry.Push", edgewise.KindOf(err),
-			"model %v is stored but was not made live: %w", v.ID, err)
+		return &admin.Pushed{Version: v}, edgewise.About(v.ID,
+			fmt.Errorf("model %v is stored but was not made live: %w", v.ID, err))
 	}
 	return &admin.Pushed{Version: v, SignatureChanges: moved.SignatureChanges}, nil
 }

@@ -116,24 +116,36 @@ func modelID(text string) (edgewise.ModelID, error) {
 	return id, nil
 }
 
-// readInputs makes the tensors that the arguments name, in the shapes that the model takes.
+// tensorArguments are the tensors of a model that the arguments of a flag may name.
+type tensorArguments struct {
+	model, flag, what string // such as "-i" and "inputs"
+	tensors           []kserve.TensorMetadata
+}
+
+// readInputs makes the inputs that the arguments name.
 func readInputs(arguments []string, m *kserve.ModelMetadata, o tensorfile.Options) ([]edgewise.Tensor, error) {
+	return readTensors(tensorArguments{m.Name, "-i", "inputs", m.Inputs}, arguments, o)
+}
+
+// readTensors makes the tensors that the arguments name, in the shapes that the model declares.
+func readTensors(known tensorArguments, arguments []string, o tensorfile.Options) ([]edgewise.Tensor, error) {
 	var tensors []edgewise.Tensor
 	for _, argument := range arguments {
-		name, file, named := cutLast(argument, m)
-		if !named && len(m.Inputs) == 1 && (!strings.Contains(argument, "=") || exists(argument)) {
-			name, file = m.Inputs[0].Name, argument
+		name, file, named := cutLast(argument, known.tensors)
+		if !named && len(known.tensors) == 1 && (!strings.Contains(argument, "=") || exists(argument)) {
+			name, file = known.tensors[0].Name, argument
 		}
-		i := slices.IndexFunc(m.Inputs, func(t kserve.TensorMetadata) bool { return t.Name == name })
+		i := slices.IndexFunc(known.tensors, func(t kserve.TensorMetadata) bool { return t.Name == name })
 		if i < 0 {
-			return nil, usageError{fmt.Errorf("-i %q: model %q has the inputs %s; want -i name=FILE", argument, m.Name, inputNames(m))}
+			return nil, usageError{fmt.Errorf("%s %q: model %q has the %s %s; want %s name=FILE", known.flag, argument, known.model,
+				known.what, tensorNames(known.tensors), known.flag)}
 		}
-		kind, ok := edgewise.ParseDataType(m.Inputs[i].Datatype)
+		kind, ok := edgewise.ParseDataType(known.tensors[i].Datatype)
 		if !ok {
-			return nil, edgewise.Errorf("infer", edgewise.Unsupported, "input %q has type %q, which this program does not know",
-				name, m.Inputs[i].Datatype)
+			return nil, edgewise.Errorf("infer", edgewise.Unsupported, "%s %q has type %q, which this program does not know",
+				known.flag, name, known.tensors[i].Datatype)
 		}
-		t, err := tensorfile.Read(file, edgewise.Spec{Name: name, Type: kind, Shape: m.Inputs[i].Shape}, o)
+		t, err := tensorfile.Read(file, edgewise.Spec{Name: name, Type: kind, Shape: known.tensors[i].Shape}, o)
 		if err != nil {
 			return nil, err
 		}
@@ -148,8 +160,8 @@ func exists(path string) bool {
 }
 
 // cutLast splits name=FILE at the equals sign behind a name that the model has; names may contain one themselves.
-func cutLast(argument string, m *kserve.ModelMetadata) (name, file string, ok bool) {
-	for _, in := range m.Inputs {
+func cutLast(argument string, tensors []kserve.TensorMetadata) (name, file string, ok bool) {
+	for _, in := range tensors {
 		if rest, found := strings.CutPrefix(argument, in.Name+"="); found {
 			return in.Name, rest, true
 		}
@@ -157,10 +169,10 @@ func cutLast(argument string, m *kserve.ModelMetadata) (name, file string, ok bo
 	return "", "", false
 }
 
-func inputNames(m *kserve.ModelMetadata) string {
+func tensorNames(tensors []kserve.TensorMetadata) string {
 	var names []string
-	for _, in := range m.Inputs {
-		names = append(names, in.Name)
+	for _, t := range tensors {
+		names = append(names, t.Name)
 	}
 	return strings.Join(names, ", ")
 }

@@ -104,6 +104,7 @@ var adminParts = []string{
 var services = []string{
 	"appliance/catalog",
 	"appliance/editor",
+	"appliance/golden",
 	"appliance/importer",
 	"appliance/monitor",
 	"appliance/registry",
@@ -133,7 +134,12 @@ var layers = []layer{
 		"a sequence batcher stands in front of a scheduler, which knows nothing of sequences",
 	},
 	{"disk", []string{"store/disk"}, nil, "files on a disk know nothing of what is stored in them"},
-	{"store", []string{"store"}, []string{"store/disk"}, "the store is a part with its disk in a package of its own"},
+	{
+		"store",
+		[]string{"store", "store/files"},
+		[]string{"store/disk"},
+		"the store is a part with its disk in a package of its own",
+	},
 	{"parts", parts, nil, "parts do not import parts: package appliance connects them through types of the root"},
 	{
 		"admin parts", adminParts,
@@ -185,6 +191,7 @@ var layers = []layer{
 		[]string{
 			"appliance/httpapi", "appliance/frontend", "appliance/blocks", "appliance/tarfile", "api/...",
 			"appliance/alerts", "appliance/auth", "appliance/activity", "appliance/history", "appliance/uploads",
+			"appliance/example",
 		},
 		"handlers use the transport and the parts that have no other caller, and know nothing of each other",
 	},
@@ -208,7 +215,7 @@ var layers = []layer{
 		"commands",
 		[]string{"cmd/..."},
 		[]string{
-			"appliance", "appliance/config", "appliance/serving", "appliance/update/...",
+			"appliance", "appliance/config", "appliance/serving", "appliance/update/...", "appliance/example",
 			"wasm/...", "gpu", "api/...", "sdk/go", "cmd/...",
 		},
 		"commands start the appliance, or call it as any client does",

@@ -24,6 +24,7 @@ func TestTheCommandLineSaysWhatIsWrongWithIt(t *testing.T) {
 		{"unknown command", []string{"serv"}, []string{`"serv"`}},
 		{"unknown command below model", []string{"model", "shove"}, []string{`"shove"`, "edgewise model"}},
 		{"no command below model", []string{"model"}, []string{"edgewise model", "push", "rollback"}},
+		{"no command below golden", []string{"golden"}, []string{"edgewise golden", "add", "diff"}},
 		{"no command below step", []string{"step"}, []string{"edgewise step", "build", "test"}},
 		{"no command below update", []string{"update"}, []string{"edgewise update", "install", "rollback"}},
 		{"a command below model with an argument", []string{"model", "shove", "cat"}, []string{`"shove"`, "push"}},

@@ -30,7 +30,9 @@ func TestCommandsOfTheGuides(t *testing.T) {
 		start  func(t *testing.T, folder string) *box
 		guides []string
 	}{
-		{"without accounts", serveGenerated, []string{"docs/guides/rest.md", "docs/guides/model-configuration.md"}},
+		{"without accounts", serveGenerated, []string{
+			"docs/guides/rollout.md", "docs/guides/rest.md", "docs/guides/model-configuration.md",
+		}},
 		{"of make run", serveDemo, []string{
 			"README.md", "docs/guides/first-five-minutes.md", "docs/guides/accounts.md", "docs/guides/perf.md",
 			"docs/guides/sequences.md", "docs/guides/ensembles.md", "docs/guides/admin-api.md",

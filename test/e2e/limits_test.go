@@ -126,6 +126,7 @@ func TestLargeBodiesOfOtherRoutes(t *testing.T) {
 		{"a compiled step that is stored", "/api/v1/steps/cat/versions", 40 << 20},
 		{"a load with files", "/v2/repository/models/cat/load", 256 << 20},
 		{"a draft that is run", "/api/v1/drafts/1/trace", 256 << 20},
+		{"a golden", "/api/v1/models/cat/goldens", 256 << 20},
 		{"an update of the system", "/api/v1/system/update", 2 << 30},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -40,6 +40,8 @@ type Deps struct {
 	// Catalog and Editor are what the page shows of models and makes of them. Nil: the routes about them are not there.
 	Catalog Catalog
 	Editor  Editor
+	// Goldens are requests with expected answers. Nil: the routes about them are not there.
+	Goldens Goldens
 	// Hub tells what happens; History, Logs and Requests are the last hour. Nil: the routes about them are not there.
 	Hub      *activity.Hub
 	History  *activity.History
@@ -73,6 +75,7 @@ func Register(s *httpapi.Server, deps Deps) {
 		{h.Uploads != nil, h.uploadRoutes},
 		{h.Catalog != nil, h.catalogRoutes},
 		{h.Editor != nil, h.editorRoutes},
+		{h.Goldens != nil, h.goldenRoutes},
 		{h.Hub != nil, h.activityRoutes},
 		{h.Alerts != nil, h.alertRoutes},
 	} {

@@ -796,6 +796,78 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/models/{model}/versions/{version}/goldens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+                version: components["parameters"]["version"];
+            };
+            cookie?: never;
+        };
+        /** How a version answered the goldens of its model, in its latest run */
+        get: operations["getGoldenReport"];
+        put?: never;
+        /**
+         * Have a version answer the goldens of its model
+         * @description A version that is not ready is loaded for the run, beside those that serve. Changes of the model wait for its end. A golden may take 30 s, all together 5 minutes.
+         */
+        post: operations["runGoldens"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/models/{model}/goldens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        /** The goldens of a model, with the policy and the rules */
+        get: operations["listGoldens"];
+        /**
+         * Set the policy and the rules
+         * @description With `require` a version that does not pass does not go live: the label move is refused with 409 and `reason: goldens_failed`. A rollback never asks. Outputs without a rule are compared by their data type.
+         */
+        put: operations["setGoldens"];
+        /**
+         * Store a request with its answer
+         * @description The body is an inference request of the v2 protocol, as JSON, with binary tensors, or a picture or a sound as it is: then a version answers it. Or it is an example, which has its answer. A model has at most 200 goldens of 256 MiB together, one at most 64 MiB (413).
+         */
+        post: operations["addGolden"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/models/{model}/goldens/{golden}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+                golden: string;
+            };
+            cookie?: never;
+        };
+        /** A golden as an example in one file */
+        get: operations["getGolden"];
+        put?: never;
+        post?: never;
+        /** Delete a golden */
+        delete: operations["deleteGolden"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/models/{model}/labels/{label}": {
         parameters: {
             query?: never;
@@ -1452,7 +1524,7 @@ export interface components {
              * @description what a program does about it
              * @enum {string}
              */
-            reason?: "setup_required" | "login_required" | "confirm_required" | "csrf" | "right_missing" | "rate_limited";
+            reason?: "setup_required" | "login_required" | "confirm_required" | "csrf" | "right_missing" | "rate_limited" | "goldens_failed";
             /** @description the member of the body that is wrong */
             field?: string;
             model?: string;
@@ -2149,6 +2221,131 @@ export interface components {
             /** @description equal digests */
             same: boolean;
             differences: components["schemas"]["Difference"][];
+        };
+        /** @description How one output of an answer is compared with the expected one. A field that the kind does not use is refused. A row is the elements of the last dimension. */
+        CompareRule: {
+            output: string;
+            /** @enum {string} */
+            kind: "exact" | "tolerance" | "top_k" | "cosine" | "boxes" | "text" | "ignore";
+            /** @description of tolerance: numbers may differ by absolute + relative * |expected|; both 0: the default of the data type. Of top_k: by how much an element may be below the k best ones */
+            absolute?: number;
+            /** @description see absolute; of text: the share of characters that may differ */
+            relative?: number;
+            /** @description 0: 1 */
+            k?: number;
+            /** @description the least cosine, 0: 0.999; the least overlap of boxes, 0: 0.8 */
+            minimum?: number;
+            /** @description single-character edits of a text that are allowed */
+            distance?: number;
+            /** @description how many of the elements, rows, boxes or texts may differ */
+            share?: number;
+            boxes?: components["schemas"]["Boxes"];
+        };
+        /** @description What the rows of an output of boxes hold; their first four numbers are the box */
+        Boxes: {
+            /**
+             * @description corners: x1 y1 x2 y2; center: x y width height
+             * @enum {string}
+             */
+            form?: "" | "corners" | "center";
+            /** @description the output that has the class of each box */
+            classes?: string;
+            /** @description the output that has the score of each box */
+            scores?: string;
+            /** @description instead: the column of the same output, 4 or more */
+            class_column?: number;
+            score_column?: number;
+            /** @description boxes below this score need no counterpart */
+            score?: number;
+        };
+        OutputComparison: {
+            output: string;
+            kind: string;
+            agrees: boolean;
+            /** @description why it does not agree */
+            reason?: string;
+            /**
+             * Format: int64
+             * @description elements, rows, boxes or texts
+             */
+            compared: number;
+            /** Format: int64 */
+            different: number;
+            /** @description the largest difference, also of what is allowed */
+            largest: number;
+            worst?: components["schemas"]["ElementDifference"][];
+        };
+        ElementDifference: {
+            index: number[];
+            want: string;
+            got: string;
+            by: number;
+        };
+        Golden: {
+            id: string;
+            name: string;
+            /**
+             * Format: int64
+             * @description whose answer it is; 0: the caller gave it
+             */
+            version: number;
+            created: components["schemas"]["Time"];
+            created_by: string;
+            /** Format: int64 */
+            size: number;
+            digest: components["schemas"]["Digest"];
+            inputs: components["schemas"]["TensorInfo"][];
+            outputs: components["schemas"]["TensorInfo"][];
+        };
+        GoldenSettings: {
+            /** @enum {string} */
+            policy: "require" | "warn" | "off";
+            rules: components["schemas"]["CompareRule"][];
+        };
+        Goldens: {
+            /** @enum {string} */
+            policy: "require" | "warn" | "off";
+            rules: components["schemas"]["CompareRule"][];
+            /** @description oldest first */
+            goldens: components["schemas"]["Golden"][];
+            /** @description the head of the latest report of each version that has one */
+            reports: {
+                /** Format: int64 */
+                version: number;
+                time: components["schemas"]["Time"];
+                passed: boolean;
+                failed: number;
+            }[];
+            /**
+             * Format: int64
+             * @description bytes of all
+             */
+            size: number;
+            max_goldens: number;
+            /** Format: int64 */
+            max_size: number;
+        };
+        GoldenReport: {
+            model: string;
+            /** Format: int64 */
+            version: number;
+            time: components["schemas"]["Time"];
+            /** Format: int64 */
+            milliseconds: number;
+            /** @enum {string} */
+            policy: "require" | "warn" | "off";
+            passed: boolean;
+            failed: number;
+            results: components["schemas"]["GoldenResult"][];
+        };
+        GoldenResult: {
+            golden: string;
+            name: string;
+            passed: boolean;
+            /** @description why there is no answer */
+            error?: string;
+            milliseconds: number;
+            outputs: components["schemas"]["OutputComparison"][];
         };
         Deployment: {
             /** Format: int64 */
@@ -4166,6 +4363,184 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Comparison"];
                 };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getGoldenReport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+                version: components["parameters"]["version"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The report */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoldenReport"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    runGoldens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+                version: components["parameters"]["version"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The report, also of a version that fails */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoldenReport"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    listGoldens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Goldens */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Goldens"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    setGoldens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GoldenSettings"];
+            };
+        };
+        responses: {
+            /** @description Set */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    addGolden: {
+        parameters: {
+            query?: {
+                /** @description for people */
+                name?: string;
+                /** @description the version that answers; the live one when it is left out */
+                version?: number;
+            };
+            header?: {
+                "Inference-Header-Content-Length"?: number;
+            };
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": Record<string, never>;
+                "application/octet-stream": string;
+                "application/vnd.edgewise.example": string;
+            };
+        };
+        responses: {
+            /** @description Stored */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Golden"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getGolden: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+                golden: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The example */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.edgewise.example": string;
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    deleteGolden: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+                golden: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Error"];
         };
