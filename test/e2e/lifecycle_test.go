@@ -125,6 +125,23 @@ func TestUnloadIsRememberedOverARestart(t *testing.T) {
 	b.wantBias("off", "1", 2)
 }
 
+func TestARenamedModelAnswersAfterAKill(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := serveReady(t, dir)
+	b.upload("cat", "", biased(1))
+	b.upload("cat", "", biased(2))
+	contains(t, "rename", b.must("model", "rename", "cat", "dog"), `model "cat" is "dog" now`)
+	b.wantBias("dog", "2", 2)
+	b.kill()
+	b = serveReady(t, dir)
+	b.wantBias("dog", "2", 2)
+	if _, text := b.send(http.MethodPost, "/v2/repository/index", nil); strings.Contains(text, `"cat"`) {
+		t.Errorf("the index has the old name: %s", text)
+	}
+	b.refuses(4, []string{`"dog" has that name already`}, "model", "rename", "dog", "dog")
+}
+
 func TestImport(t *testing.T) {
 	t.Parallel()
 	b := serveReady(t, t.TempDir())

@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { check, drop, equal, inspect, scenario, until } from './harness.mjs';
+import { check, drop, equal, everyWidth, inspect, press, scenario, type, until } from './harness.mjs';
 import { colours } from './onnx.mjs';
 import { png } from './picture.mjs';
 
@@ -26,7 +26,6 @@ export default () => scenario({}, async (box, visitor) => {
   const text = page.getByRole('textbox', { name: 'config.pbtxt' });
   const form = page.getByRole('form', { name: 'Configuration as a form' });
   const save = page.getByRole('button', { name: 'Save as a new version' });
-  const press = async (locator, ...keys) => { await locator.focus(); for (const key of keys) await page.keyboard.press(key); };
   const holds = (what) => until(`the text to hold ${what}`, async () => (await text.inputValue()).includes(what));
   await form.waitFor();
   check(await save.isDisabled(), 'a configuration that nobody has changed can be saved');
@@ -38,6 +37,13 @@ export default () => scenario({}, async (box, visitor) => {
   await holds('string_value: "process"');
   await press(form.getByRole('button', { name: 'Add a warm-up request' }), 'Enter');
   await holds('zero_data: true');
+  await press(form.getByText('Rate limiter', { exact: true }), 'Enter');
+  await type(form.getByLabel('Resources of group 1'), 'camera:1, bus:2:global');
+  await page.keyboard.press('Tab');
+  await holds('global: true');
+  await type(form.getByLabel('GPU memory (MiB)'), '512');
+  await page.keyboard.press('Tab');
+  await holds('string_value: "536870912"');
   await text.focus();
   await page.keyboard.press('Control+Home');
   await page.keyboard.type('# measured on line 3\n');
@@ -47,6 +53,20 @@ export default () => scenario({}, async (box, visitor) => {
   await press(form.getByLabel('Instances of group 1'), 'Control+a', '2', 'Tab');
   await holds('count: 2');
   check((await text.inputValue()).startsWith('# measured on line 3\n'), `the comment is gone: ${await text.inputValue()}`);
+
+  // Sequences, which begin in the text.
+  const without = await text.inputValue();
+  await press(text, 'Control+End');
+  await page.keyboard.type('sequence_batching { max_sequence_idle_microseconds: 5000000 }\n');
+  await until('the form to show the sequences', async () => (await form.getByLabel('A sequence ends after (µs) without a request').inputValue().catch(() => '')) === '5000000');
+  await press(form.getByLabel('Strategy'), 'End');
+  await holds('oldest');
+  await type(form.getByLabel('Sequences that are batched together'), '64');
+  await page.keyboard.press('Tab');
+  await holds('max_candidate_sequences: 64');
+  problems.push(...(await inspect(page, 'sequences in the form')));
+  await text.fill(without);
+  await form.getByLabel('Strategy').waitFor({ state: 'detached' });
 
   // What is wrong is told with its line, and cannot be saved.
   await press(text, 'Control+End');
@@ -59,13 +79,7 @@ export default () => scenario({}, async (box, visitor) => {
   equal(await text.evaluate((t) => t.value.slice(t.selectionStart, t.selectionEnd)), 'max_batch_sise: 4', 'what the button selects');
   await page.keyboard.press('Backspace');
   await line.waitFor({ state: 'detached' });
-  for (const width of [1440, 390]) {
-    await page.setViewportSize({ width, height: 860 });
-    problems.push(...(await inspect(page, `the configuration at ${width}`)));
-    check((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0, `the page scrolls sideways at ${width}`);
-    if (process.env.PICTURES) await page.screenshot({ path: join(process.env.PICTURES, `configuration-${width}.png`), fullPage: true });
-  }
-  await page.setViewportSize({ width: 1280, height: 860 });
+  problems.push(...(await everyWidth(page, 'the configuration')));
 
   // Before it is saved, the difference to the live version is shown.
   await until('the button to be ready', () => save.isEnabled());
@@ -97,7 +111,7 @@ export default () => scenario({}, async (box, visitor) => {
     const answer = page.getByRole('region', { name: `Version ${version}`, exact: true }).getByRole('region', { name: 'Output scores' });
     check((await answer.getByRole('listitem').first().innerText()).startsWith('red'), `version ${version} does not say red`);
   }
-  problems.push(...(await inspect(page, 'two answers')));
+  problems.push(...(await everyWidth(page, 'two answers')));
   equal((await admin.call('GET', '/models/paint')).labels.find((l) => l.name === 'live').version, 1, 'the live version after the trial');
 
   // Offline, and back.
@@ -108,7 +122,7 @@ export default () => scenario({}, async (box, visitor) => {
   await page.getByRole('dialog').getByRole('button', { name: 'Take offline' }).click();
   await page.getByText('The model is offline: requests to it are refused.').waitFor();
   equal((await admin.call('GET', '/models/paint')).wanted, false, 'whether it is to be served');
-  problems.push(...(await inspect(page, 'a model that is offline')));
+  problems.push(...(await everyWidth(page, 'a model that is offline')));
   await page.getByRole('button', { name: 'Bring it back' }).click();
   await page.getByText('Serving').first().waitFor();
   equal(problems, [], 'what axe found');

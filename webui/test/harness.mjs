@@ -13,7 +13,7 @@ export const password = 'correct horse battery staple';
 
 const flags = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--use-fake-ui-for-media-stream', '--use-fake-device-for-media-stream'];
 /** A busy machine of two cores is no reason to fail. */
-export const patience = 120_000;
+export const patience = Number(process.env.PATIENCE ?? 120_000);
 
 export function check(good, text) {
   if (!good) throw new Error(text);
@@ -277,6 +277,31 @@ export async function inspect(page, where) {
   found.push(...(await judge(page, where + ' dark', ['color-contrast'])));
   await page.emulateMedia({ colorScheme: 'light' });
   return found;
+}
+
+/** What axe finds in both colours at each width, and what leaves the page to the side. Only colours are looked at again in the dark. */
+export async function everyWidth(page, where) {
+  const found = [];
+  for (const width of [1440, 390, 1280]) {
+    await page.setViewportSize({ width, height: 860 });
+    found.push(...(await inspect(page, `${where} at ${width}`)));
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    if (wide > 0) found.push(`${where} scrolls sideways by ${wide} px at ${width}`);
+    if (process.env.PICTURES) await page.screenshot({ path: join(process.env.PICTURES, `${where.replaceAll(/\W+/g, '-')}-${width}.png`), fullPage: true });
+  }
+  return found;
+}
+
+/** Presses keys where the keyboard stands on an element. */
+export async function press(locator, ...keys) {
+  await locator.focus();
+  for (const key of keys) await locator.page().keyboard.press(key);
+}
+
+/** Types into a field in place of what is there, by keyboard. */
+export async function type(locator, text) {
+  await press(locator, 'Control+a');
+  await locator.page().keyboard.type(text);
 }
 
 /** Runs a scenario with a box and ends both, whatever happens. A failure leaves a picture behind where SHOTS says so. */

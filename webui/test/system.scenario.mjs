@@ -27,7 +27,7 @@ export default () => scenario({ imports: ['dist/demo/models'] }, async (box, vis
   problems.push(...(await judge(page, 'safe start')));
   const row = page.getByRole('listitem').filter({ has: page.getByRole('link', { name: 'vad', exact: true }) });
   await row.getByText('was being loaded').waitFor();
-  await row.getByRole('button', { name: 'Unload' }).click();
+  await row.getByRole('button', { name: 'Take offline' }).click();
   await row.waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'Load the models again' }).click();
   await page.getByRole('heading', { name: 'Safe start' }).waitFor({ state: 'detached' });

@@ -2,7 +2,11 @@ import { call, get, send, type Schemas, type Version } from './api';
 
 export type QueuePolicy = { timeout_action: string; default_timeout_microseconds: number; allow_timeout_override: boolean; max_queue_size: number };
 export type Batching = { preferred_batch_size: number[]; max_queue_delay_microseconds: number; preserve_ordering: boolean; priority_levels: number; default_priority_level: number; default_queue_policy?: QueuePolicy };
-export type Group = { count: number; kind: string };
+export type Resource = { name: string; global: boolean; count: number };
+export type Group = { count: number; kind: string; rate_limiter?: { resources: Resource[]; priority: number } };
+export type Direct = { max_queue_delay_microseconds: number; minimum_slot_utilization: number };
+export type Oldest = { max_candidate_sequences: number; preferred_batch_size: number[]; max_queue_delay_microseconds: number; preserve_ordering: boolean };
+export type Sequences = { max_sequence_idle_microseconds: number; direct?: Direct; oldest?: Oldest };
 export type WarmupInput = { data_type: string; dims: number[]; zero_data?: boolean; random_data?: boolean; input_data_file?: string };
 export type Warmup = { name: string; batch_size: number; count: number; inputs: Record<string, WarmupInput> };
 /** The members of a ModelConfig that the form shows. The others stay as they are. */
@@ -11,7 +15,7 @@ export type ModelConfig = {
   input: { name: string; data_type: string; dims: number[] }[];
   instance_group: Group[];
   dynamic_batching?: Batching;
-  sequence_batching?: object;
+  sequence_batching?: Sequences;
   parameters: Record<string, { string_value: string }>;
   model_warmup: Warmup[];
   response_cache?: { enable: boolean };
@@ -34,6 +38,11 @@ export async function save(name: string, version: number, text: string, promote:
   const response = await send(`/api/v1/models/${name}/versions?${query}`, { method: 'POST', body: new TextEncoder().encode(text), headers: { 'Content-Type': 'application/octet-stream' } });
   return (await response.json()) as Version;
 }
+
+/** Resources as Triton's options write them: NAME:COUNT, with :global for one that all devices share. */
+export const writeResources = (list: Resource[]): string => list.map((r) => `${r.name}:${r.count}${r.global ? ':global' : ''}`).join(', ');
+export const readResources = (text: string): Resource[] =>
+  [...text.matchAll(/(?<![^\s,;])([^\s,;:]+):(\d+)(:global)?(?![^\s,;])/g)].map(([, name, count, global]) => ({ name: name!, count: Number(count), global: global !== undefined }));
 
 /** A warm-up request of zeros, or of random numbers, for each input of a model. */
 export function warmup(name: string, config: ModelConfig, random: boolean): Warmup {

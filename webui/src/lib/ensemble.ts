@@ -14,7 +14,7 @@ export type End = { step: number; port: string };
 /** The port that new inputs and outputs of the ensemble are dragged from and to. */
 export const fresh = '+';
 
-export const maxSteps = 100;
+export const maxSteps = 256;
 
 export function empty(): Config {
   return { platform: 'ensemble', max_batch_size: 0, input: [], output: [], ensemble_scheduling: { step: [] } };

@@ -195,7 +195,7 @@ describe('a draft', () => {
   it('takes as many steps as there may be, and says so', async () => {
     const work = await begun();
     for (let i = 0; i <= maxSteps; i++) work.add('m');
-    expect([steps(work.config!).length, toasts.list.map((t) => t.text)]).toEqual([maxSteps, [`An ensemble has at most ${maxSteps} steps here.`]]);
+    expect([steps(work.config!).length, toasts.list.map((t) => t.text)]).toEqual([maxSteps, [`An ensemble has at most ${maxSteps} steps.`]]);
   });
   it('says why it is not saved, also when what another has saved cannot be read', async () => {
     const work = await begun();

@@ -7,7 +7,7 @@ import { addStep, complete, connect, connections, declaration, disconnect, empty
 import { appendLines } from '../compiler/sourcemap';
 import { ago, bytes, duration, rate, shape, sizes, span } from './format';
 import { draw, find, mostShown } from './graph';
-import { warmup, type ModelConfig } from './configuration';
+import { readResources, warmup, writeResources, type ModelConfig } from './configuration';
 import { choices, field, parameters, written } from './gallery';
 import { boxes, inputKinds, isMasks, keyPoints, labelsOf, layout, probabilities, top, view, type Known, type View } from './guess';
 import { found } from './find';
@@ -416,6 +416,11 @@ describe('small things', () => {
     expect(all.refused.map((r) => /empty|train\.py|too long/.exec(r)?.[0])).toEqual(['empty', 'train.py', 'too long']);
   });
   it('refuses paths that no archive holds', () => expect(() => tar([{ path: 'x'.repeat(200), file: new Blob() }])).toThrow(/too long/));
+  it('reads resources as it writes them', () => {
+    const text = 'camera:1, bus:2:global';
+    expect(writeResources(readResources(text))).toBe(text);
+    expect(readResources('camera, bus:x a:b:1 line:3:local c:4')).toEqual([{ name: 'c', count: 4, global: false }]);
+  });
   it('reads the reference out of a document', () => {
     const list = operations({ paths: { '/a/{id}': { parameters: [{ $ref: '#/components/parameters/id' }], post: { operationId: 'f', summary: 's', tags: ['t'], 'x-right': 'admin', requestBody: { content: { 'application/json': { schema: { type: 'object', required: ['n'], properties: { n: { type: 'integer' }, o: { type: 'array', items: { type: 'string' } } } } } } }, responses: { '200': { description: 'fine' } } } } }, components: { parameters: { id: { name: 'id', in: 'path', required: true, schema: { type: 'string' } } } } }, '/api/v1');
     expect(list[0]).toMatchObject({ method: 'POST', path: '/api/v1/a/{id}', right: 'admin', schema: '{\n  n: integer\n  o?: [string]\n}', parameters: [{ name: 'id', required: true }] });
