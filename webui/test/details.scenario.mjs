@@ -1,6 +1,6 @@
 // Small things that a page must not get wrong: drops beside their place, the name of the box on a phone, charts after a reload, the
 // size of the disk, the memory of a model's process, a roll-back that is not there, and a file that is no backup.
-import { check, equal, judge, scenario, until } from './harness.mjs';
+import { check, equal, everyWidth, scenario, until } from './harness.mjs';
 import { times } from './onnx.mjs';
 
 /** Drags a file over an element and drops it there; tells whether the page kept the browser from opening it. */
@@ -69,8 +69,7 @@ export default () => scenario({}, async (box, visitor) => {
   // A phone says which box it is.
   await page.setViewportSize({ width: 390, height: 844 });
   await page.getByRole('link', { name: 'Dock 4' }).waitFor();
-  equal(await judge(page, 'Home on a phone'), [], 'what axe found');
-  await page.setViewportSize({ width: 1280, height: 860 });
+  equal(await everyWidth(page, 'Home'), [], 'what axe found');
 
   // What is no backup is refused by name, or by the step that reads it.
   await visitor.open('/settings/backup', 'Settings');
@@ -80,5 +79,6 @@ export default () => scenario({}, async (box, visitor) => {
   await give('monday.edgewise-backup');
   await page.getByRole('article').filter({ hasText: 'monday.edgewise-backup' }).getByRole('alert').waitFor();
   check(!(await page.getByText('gauge.onnx is not a backup').isVisible()), 'the first refusal is still there');
+  equal(await everyWidth(page, 'a file that is no backup'), [], 'what axe found');
   equal((await admin.call('GET', '/jobs')).map((j) => j.filename), ['monday.edgewise-backup'], 'jobs of what was given');
 });

@@ -3,7 +3,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { check, drop, equal, inspect, scenario, until } from './harness.mjs';
+import { check, drop, equal, everyWidth, inspect, scenario, until } from './harness.mjs';
 import { reaching, times, unloadable } from './onnx.mjs';
 
 export default () => scenario({ set: { 'upload.max_bytes': '8MiB' } }, async (box, visitor) => {
@@ -24,7 +24,7 @@ export default () => scenario({ set: { 'upload.max_bytes': '8MiB' } }, async (bo
   await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
   for (const name of ['gauge.onnx', 'heavy.tar']) await job(name).getByText('Ready to activate').waitFor();
   equal(await named(), [['gauge.onnx', 'gauge'], ['heavy.tar', 'heavy']], 'what was uploaded');
-  problems.push(...(await inspect(page, 'several uploads')));
+  problems.push(...(await everyWidth(page, 'several uploads')));
   await job('gauge.onnx').getByRole('button', { name: 'Activate' }).click();
   await job('gauge.onnx').getByText('Done').waitFor();
   await job('heavy.tar').getByRole('button', { name: 'Discard' }).click();
@@ -62,10 +62,7 @@ export default () => scenario({ set: { 'upload.max_bytes': '8MiB' } }, async (bo
   equal(await job('export-final-2.onnx').getByLabel('Name').inputValue(), 'gauge', 'the name that is proposed');
   await job('export-final-2.onnx').getByText('4 differences from version 1, some of which clients may notice').waitFor();
   for (const what of ['input x', 'input z', 'output same', 'file model.onnx']) await job('export-final-2.onnx').getByRole('listitem').filter({ hasText: what }).first().waitFor();
-  problems.push(...(await inspect(page, 'an upload on the page of its model')));
-  await page.setViewportSize({ width: 390, height: 844 });
-  check(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the page of a model with an upload scrolls sideways on a phone');
-  await page.setViewportSize({ width: 1280, height: 860 });
+  problems.push(...(await everyWidth(page, 'an upload on the page of its model')));
   await job('export-final-2.onnx').getByRole('button', { name: 'Activate' }).focus();
   await page.keyboard.press('Enter');
   await until('version 2 to be live', async () => (await admin.call('GET', '/models/gauge')).labels[0]?.version === 2);
@@ -106,7 +103,7 @@ export default () => scenario({ set: { 'upload.max_bytes': '8MiB' } }, async (bo
   await refused.getByText('Stopped').waitFor();
   check(/9 MiB.*8 MiB/.test(await refused.getByRole('alert').innerText()), `the page says ${await refused.getByRole('alert').innerText()}`);
   equal(await refused.getByRole('button', { name: 'Resume' }).count(), 0, 'buttons that would send it again');
-  problems.push(...(await inspect(page, 'an upload that is refused')));
+  problems.push(...(await everyWidth(page, 'an upload that is refused')));
   await refused.getByRole('button', { name: 'Hide' }).click();
   await refused.waitFor({ state: 'detached' });
 

@@ -1,5 +1,5 @@
 // An ensemble: put together by keyboard alone, run with every tensor in view, published; and a line that cannot be.
-import { check, equal, inspect, sample, scenario, until } from './harness.mjs';
+import { check, equal, everyWidth, inspect, sample, scenario, until } from './harness.mjs';
 
 export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelines'] }, async (box, visitor) => {
   const admin = await box.claim();
@@ -39,7 +39,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await page.getByRole('article', { name: 'Tensor tensor' }).waitFor();
   await page.getByRole('article', { name: /^Tensor Identity/ }).first().waitFor();
   await page.getByText(/in all$/).waitFor();
-  const problems = await inspect(page, 'the list and a test run');
+  const problems = await everyWidth(page, 'the list and a test run');
 
   // In the graph a wrong line is refused, with the reason.
   await page.getByRole('button', { name: 'Graph' }).press('Enter');
@@ -47,7 +47,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   const to = page.getByLabel('input:0, an input of face');
   await from.waitFor();
   await page.waitForTimeout(400);
-  problems.push(...(await inspect(page, 'the graph after a run')));
+  problems.push(...(await everyWidth(page, 'the graph after a run')));
   const a = await from.boundingBox();
   const b = await to.boundingBox();
   await page.mouse.move(a.x + a.width / 2, a.y + a.height / 2);
@@ -64,7 +64,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await page.getByRole('button', { name: 'List' }).click();
   await second.getByRole('checkbox', { name: /^Identity_1:0/ }).check();
   await page.getByRole('dialog', { name: /Somebody else/ }).waitFor();
-  problems.push(...(await inspect(page, 'a draft that two edit')));
+  problems.push(...(await everyWidth(page, 'a draft that two edit')));
   for (let i = 0; i < 3; i++) await page.keyboard.press('Escape'); // neither is chosen by chance
   await page.getByRole('button', { name: 'Keep mine' }).click();
   check(await second.getByRole('checkbox', { name: /^Identity_1:0/ }).isChecked(), 'what was kept is gone');

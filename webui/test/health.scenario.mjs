@@ -1,6 +1,6 @@
 // A live model that fails: the page says so, with the last error, and that it works again when another version does.
 import { broken, times } from './onnx.mjs';
-import { check, equal, inspect, scenario } from './harness.mjs';
+import { check, equal, everyWidth, inspect, scenario } from './harness.mjs';
 
 export default () => scenario({}, async (box, visitor) => {
   const admin = await box.claim();
@@ -27,7 +27,7 @@ export default () => scenario({}, async (box, visitor) => {
   await visitor.open('/models/gauge', 'gauge');
   await page.getByText('Version 1 is failing.').waitFor();
   await page.getByText(/4 of the last 4 requests have failed\. The last error \(internal\): /).waitFor();
-  problems.push(...(await inspect(page, 'a failing model')));
+  problems.push(...(await everyWidth(page, 'a failing model')));
   await visitor.open('/models/gauge/versions', 'gauge');
   await page.getByRole('row', { name: /^1 / }).getByText('Failing').waitFor();
 
@@ -42,7 +42,7 @@ export default () => scenario({}, async (box, visitor) => {
   await page.getByRole('row', { name: /^2 / }).getByRole('button', { name: 'Activate' }).click();
   const dialog = page.getByRole('dialog', { name: 'Activate version 2' });
   await dialog.getByText('input other').waitFor();
-  problems.push(...(await inspect(page, 'a change of the signature')));
+  problems.push(...(await everyWidth(page, 'a change of the signature')));
   await dialog.getByRole('button', { name: 'Activate version 2' }).click();
   await page.getByText('gauge answers with version 2.').waitFor();
   equal(await ask(), 200, 'an answer of the version that was activated');

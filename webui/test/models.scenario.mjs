@@ -1,7 +1,7 @@
 // A model: trying it, activating, comparing and rolling back while requests run, and deleting it with what needs it.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { check, equal, inspect, root, sample, scenario, until } from './harness.mjs';
+import { check, equal, everyWidth, inspect, root, sample, scenario, until } from './harness.mjs';
 
 const face = readFileSync(sample('face.jpg'));
 const ask = async (client, model) => (await client.fetch(`/v2/models/${model}/infer`, { method: 'POST', body: face, headers: { 'Content-Type': 'image/jpeg' } }));
@@ -25,7 +25,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   const points = (await drawn.locator('polygon').first().getAttribute('points')).split(' ')[0].split(',').map(Number);
   check(Math.abs(points[0] - box4[0]) < 0.5 && Math.abs(points[1] - box4[1]) < 0.5, `the corner is at ${points}, the API says ${box4.slice(0, 2)}`);
   await page.getByLabel('The call in curl').getByText('--data-binary').waitFor();
-  const problems = await inspect(page, 'an answer with boxes');
+  const problems = await everyWidth(page, 'an answer with boxes');
 
   // Text, from the camera's place in the form: a wrong shape is told at its field.
   await visitor.open('/models/face/try', 'face');
@@ -62,7 +62,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await page.getByText('faces answers with version 2.').waitFor();
   await page.getByLabel('Compare this version').waitFor();
   await page.getByRole('button', { name: 'Roll back', exact: true }).click();
-  problems.push(...(await inspect(page, 'the question before a rollback')));
+  problems.push(...(await everyWidth(page, 'the question before a rollback')));
   await page.getByRole('button', { name: 'Roll back to version 1' }).click();
   await page.getByText('faces answers with version 1 again.').waitFor();
   running = false;
@@ -78,7 +78,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await page.getByRole('menuitem', { name: 'Delete model' }).click();
   const dialog = page.getByRole('dialog', { name: 'Delete face' });
   await dialog.getByText('faces version 1').waitFor();
-  problems.push(...(await inspect(page, 'the question before deleting')));
+  problems.push(...(await everyWidth(page, 'the question before deleting')));
   check(await dialog.getByRole('button', { name: 'Delete', exact: true }).isDisabled(), 'deleting needs an agreement');
   await dialog.getByLabel('Delete them too').check();
   await dialog.getByRole('button', { name: 'Delete', exact: true }).click();

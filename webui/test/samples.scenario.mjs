@@ -5,7 +5,7 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from '
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { check, equal, inspect, root, sample, scenario } from './harness.mjs';
+import { check, equal, everyWidth, root, sample, scenario } from './harness.mjs';
 import { times } from './onnx.mjs';
 
 process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'; // the harness believes the box; the samples check its certificate
@@ -66,13 +66,7 @@ export default () => scenario({ tls: true, imports: ['dist/demo/models', 'dist/d
   const floats = Buffer.from(Float32Array.of(3, 6, 10.5, -12).buffer).toString('base64');
   const numbers = (text) => text.match(/-?\d+(\.\d+)?/g).map(Number).join(' ');
   await run('numbers', (text, name) => (name === 'gRPC' ? text.includes(floats) : numbers(text).includes('3 6 10.5 -12')));
-  const problems = await inspect(page, 'samples');
-  for (const width of [1440, 390]) {
-    await page.setViewportSize({ width, height: 860 });
-    equal(await page.evaluate(() => Math.max(0, document.documentElement.scrollWidth - innerWidth)), 0, `what leaves the page to the side at ${width} px`);
-  }
-  problems.push(...(await inspect(page, 'samples on a phone')));
-  await page.setViewportSize({ width: 1280, height: 860 });
+  const problems = await everyWidth(page, 'samples');
 
   // Inputs that are too long for a line: zeros of the model's shape.
   await visitor.open('/models/face/try', 'face');

@@ -1,7 +1,7 @@
 // A step: written, compiled and tried in the browser, deployed, and asked by a program; and one that traps in an ensemble.
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { check, equal, inspect, scenario, until } from './harness.mjs';
+import { check, equal, everyWidth, inspect, scenario, until } from './harness.mjs';
 
 export default () => scenario({}, async (box, visitor) => {
   const admin = await box.claim();
@@ -20,7 +20,7 @@ export default () => scenario({}, async (box, visitor) => {
   await page.getByRole('button', { name: 'Compile', exact: true }).click();
   const compiler = page.getByRole('region', { name: 'Compiler' });
   await compiler.getByText(/^line \d+/).first().waitFor({ timeout: 120_000 });
-  const problems = await inspect(page, 'a mistake in a step');
+  const problems = await everyWidth(page, 'a mistake in a step');
   await page.keyboard.press('Escape');
   await source.focus();
   for (let i = 0; i < 'let mistake: i32 = "text";'.length + 1; i++) await page.keyboard.press('Backspace');
@@ -47,7 +47,7 @@ export default () => scenario({}, async (box, visitor) => {
   await replace(trapping);
   await page.getByRole('button', { name: 'Compile and run' }).click();
   await page.getByText(new RegExp(`trap: unreachable in function .*process \\(step\\.ts:${line}\\)`)).waitFor();
-  problems.push(...(await inspect(page, 'a step that traps')));
+  problems.push(...(await everyWidth(page, 'a step that traps')));
   await page.getByRole('button', { name: `Go to line ${line}` }).click();
   await page.locator('.cm-activeLine').filter({ hasText: 'unreachable();' }).waitFor();
 
@@ -120,7 +120,7 @@ export default () => scenario({}, async (box, visitor) => {
   await failed.getByText('failed').waitFor();
   check((await failed.getAttribute('class')).includes('problem'), 'the step that failed is not outlined');
   check(!(await page.getByLabel('Step 1: doubled').getAttribute('class')).includes('problem'), 'a step that did not fail is outlined');
-  problems.push(...(await inspect(page, 'a run that failed')));
+  problems.push(...(await everyWidth(page, 'a run that failed')));
   equal(problems, [], 'what axe found');
   await page.getByRole('link', { name: 'Logs' }).click();
   await page.getByRole('log').waitFor();

@@ -1,6 +1,6 @@
 // Tables and lists: sorted by their heads, filtered, and both kept in the address, so that a link and the way back restore them; the
 // trace of a request that was tried.
-import { check, equal, inspect, scenario, until } from './harness.mjs';
+import { check, equal, everyWidth, inspect, scenario, until } from './harness.mjs';
 import { times } from './onnx.mjs';
 
 const push = async (admin, name, factor, more) => {
@@ -33,7 +33,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await page.keyboard.press('Enter');
   await shows(['gauge10', 'gauge9'], 'downwards');
   equal(await address(), '/models?q=gauge&sort=-name', 'the address');
-  problems.push(...(await inspect(page, 'a sorted table')));
+  problems.push(...(await everyWidth(page, 'a sorted table')));
   await page.goBack();
   await shows(['gauge9', 'gauge10'], 'the way back');
 
@@ -76,7 +76,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await page.getByRole('heading', { name: 'Activity', level: 1 }).waitFor();
   await page.getByRole('region', { name: 'One request' }).getByText(`Request ${number}`, { exact: true }).waitFor();
   equal(await address(), `/activity/requests?model=gauge9&request=${number}`, 'the address of a trace');
-  problems.push(...(await inspect(page, 'a trace')));
+  problems.push(...(await everyWidth(page, 'a trace')));
   visitor.allow(/status of 400/);
   const wrong = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 3], data: [1, 2, 3] }] });
   equal((await admin.fetch('/v2/models/gauge9/infer', { method: 'POST', body: wrong, headers: { 'Content-Type': 'application/json' } })).status, 400, 'a wrong shape');
@@ -89,7 +89,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await page.getByLabel('Select all').focus();
   await page.keyboard.press('Space');
   await page.getByText('2 selected').waitFor();
-  problems.push(...(await inspect(page, 'selected models')));
+  problems.push(...(await everyWidth(page, 'selected models')));
   const wanted = async () => (await admin.call('GET', '/models')).filter((m) => /^gauge/.test(m.name) && m.wanted).length;
   await page.getByRole('button', { name: 'Take offline' }).click();
   await until('both to be offline', async () => (await wanted()) === 0);
@@ -149,6 +149,6 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await page.getByRole('button', { name: /ModelInfer / }).click();
   await page.getByRole('region', { name: 'Body of ModelInfer' }).getByText('message ModelInferRequest').waitFor();
   await page.getByRole('region', { name: 'ModelInfer with grpcurl' }).getByText(`127.0.0.1:${box.grpc}`).waitFor();
-  problems.push(...(await inspect(page, 'the calls of gRPC')));
+  problems.push(...(await everyWidth(page, 'the calls of gRPC')));
   equal(problems, [], 'what axe found');
 });
