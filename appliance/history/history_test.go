@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/activity"
@@ -234,39 +236,94 @@ func sample(model int, random *rand.Rand) activity.Sample {
 	return s
 }
 
-// TestAMonthOfFiftyBusyModelsHasRoom measures what a minute and an hour take.
-func TestAMonthOfFiftyBusyModelsHasRoom(t *testing.T) {
+// month writes the frames of a box with 50 busy models that has run for a month into a folder, and returns the samples
+// of a minute of it. Each minute is the same, and so is each hour.
+func month(t *testing.T, folder string) []activity.Sample {
+	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
-	var samples []activity.Sample
+	var minute, hour []activity.Sample
 	for model := range 50 {
-		samples = append(samples, sample(model, random))
+		minute = append(minute, sample(model, random))
+		hour = append(hour, minute[model])
 	}
-	size := func() int64 {
-		r := &ring{file: discard{}, limit: minuteBytes}
-		if err := write(r, samples, head{}); err != nil {
+	for range 29 {
+		for model := range hour {
+			more := sample(model, random)
+			hour[model].Requests += more.Requests
+			hour[model].Times.Merge(&more.Times)
+		}
+	}
+	now := time.Now()
+	fill := func(name string, limit int64, samples []activity.Sample, slot time.Duration, slots int, upTo uint64) *ring {
+		r, err := openRing(filepath.Join(folder, name), limit)
+		if err != nil {
 			t.Fatal(err)
 		}
-		return r.next
-	}
-	minute := size()
-	for range 29 {
-		for model := range samples {
-			more := sample(model, random)
-			samples[model].Times.Merge(&more.Times)
+		frame := make([]byte, headBytes)
+		for i := range samples {
+			frame = appendRecord(frame, &samples[i])
 		}
+		for ; slots > 0 && err == nil; slots-- {
+			start := now.Add(-time.Duration(slots) * slot)
+			err = r.add(frame, head{start: start.Unix(), seconds: uint32(slot / time.Second), upTo: upTo})
+		}
+		if err != nil || r.file.Close() != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		return r
 	}
-	hour := size()
-	t.Logf("a minute of 50 models takes %d bytes, an hour %d: %d MB for two days and 30 days", minute, hour,
-		(minute*2880+hour*720)/1e6)
-	if minute*2*24*60 > minuteBytes || hour*30*24 > coarseBytes || minuteBytes+coarseBytes > 50e6 {
-		t.Errorf("the files have %d and %d bytes", minuteBytes, coarseBytes)
-	}
+	minutes := fill("minutes.ring", minuteBytes, minute, Minute, 3*24*60, 0)
+	fill("hours.ring", coarseBytes, hour, Hour, 31*24, minutes.number)
+	return minute
 }
 
-// discard is a file that keeps nothing.
-type discard struct{ file }
-
-func (discard) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
+// TestAMonthOfFiftyBusyModelsTakesLittle lets a box whose files are full go on for three hours.
+func TestAMonthOfFiftyBusyModelsTakesLittle(t *testing.T) {
+	used := func() time.Duration {
+		var u unix.Rusage
+		if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	synctest.Test(t, func(t *testing.T) {
+		const passed = 3 * time.Hour
+		b := newBox(t.TempDir())
+		minute := month(t, b.config.Folder)
+		b.config.Take = func() []activity.Sample { return minute }
+		before := used()
+		stop := b.start(t)
+		time.Sleep(passed + time.Second)
+		if took := used() - before; took > passed/100 {
+			t.Errorf("%v of processor time in %v, more than 1 %% of a core", took, passed)
+		} else {
+			t.Logf("%v of processor time for a start and %v", took, passed)
+		}
+		size := int64(0)
+		for _, name := range []string{"minutes.ring", "hours.ring"} {
+			info, err := os.Stat(filepath.Join(b.config.Folder, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			size += info.Size()
+		}
+		if size < 40e6 || size >= 50e6 {
+			t.Errorf("the files take %d bytes", size)
+		}
+		for _, q := range []Query{{Range: 30 * 24 * 3600, Step: 3600, By: ByModel}, {Range: 2 * 24 * 3600, Step: 120, By: ByModel}} {
+			out := read(t, b.History, q)
+			for i, seconds := range out.Measured[:len(out.Measured)-1] { // the last step has begun
+				if seconds != q.Step {
+					t.Fatalf("step %d of %+v has %d seconds", i, q, seconds)
+				}
+			}
+			if len(out.Series) != 50 {
+				t.Errorf("%d series", len(out.Series))
+			}
+		}
+		stop()
+	})
+}
 
 func TestAFolderThatCannotBeUsedCostsTheHistoryOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
