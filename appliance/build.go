@@ -42,6 +42,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/update"
 	"github.com/edgewise-ai/edgewise/appliance/update/helper"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
+	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
 	"github.com/edgewise-ai/edgewise/host"
 	"github.com/edgewise-ai/edgewise/store"
 	"github.com/edgewise-ai/edgewise/wasm"
@@ -111,8 +112,8 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
 	a.onnx = onnx.New(onnx.Config{
-		Library: c.ONNX.Library, Cores: coreCount(c), GPU: serving.GPUOptions(c),
-		Logger: logger.With("part", "onnx"),
+		Library: c.ONNX.Library, Cores: coreCount(c), GPU: serving.GPUOptions(c), Logger: logger.With("part", "onnx"),
+		Process: ort.Process{MaxMemory: serving.MaxMemory(c)},
 	})
 	a.hardware = serving.NewHardware(c, logger.With("part", "devices"))
 	budget := coreBudget(c)

@@ -60,6 +60,28 @@ func TestMemoryIsReadWhole(t *testing.T) {
 	}
 }
 
+func TestMemoryIsBoundedByControlGroups(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 400 kB\n")
+	want := func(total, available int64) {
+		t.Helper()
+		if TotalMemory(root) != total || AvailableMemory(root) != available {
+			t.Errorf("%d and %d bytes, want %d and %d", TotalMemory(root), AvailableMemory(root), total, available)
+		}
+	}
+	want(1000<<10, 400<<10)
+	write(t, root, "sys/fs/cgroup/memory.max", "800000\n") // a container's
+	write(t, root, "sys/fs/cgroup/memory.current", "500000\n")
+	want(800000, 300000)
+	write(t, root, "proc/self/cgroup", "0::/system.slice/edgewise.service\n")
+	write(t, root, "sys/fs/cgroup/system.slice/memory.max", "max\n")
+	write(t, root, "sys/fs/cgroup/system.slice/edgewise.service/memory.max", "600000\n")
+	write(t, root, "sys/fs/cgroup/system.slice/edgewise.service/memory.current", "600001\n")
+	want(600000, 0)
+	write(t, root, "proc/self/cgroup", "1:name=systemd:/a\n0::/../../elsewhere\n")
+	want(800000, 300000)
+}
+
 func TestProcessesAreRead(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, "proc/self/status", "Name:\tedgewise\nVmRSS:\t  512 kB\n")

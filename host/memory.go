@@ -21,16 +21,44 @@ func Memory(root string) (total, available int64, ok bool) {
 	return total, available, known && ok && available <= total
 }
 
-// AvailableMemory returns how many bytes this process can still have: on the machine, and in its container where that
-// is bounded. 0: unknown.
+// AvailableMemory returns how many bytes this process can still have: on the machine, and in its container and its
+// service where those are bounded. 0: unknown.
 func AvailableMemory(root string) int64 {
 	_, available, _ := Memory(root)
-	limit, bounded := number(filepath.Join(root, "sys/fs/cgroup/memory.max"))
-	used, known := number(filepath.Join(root, "sys/fs/cgroup/memory.current"))
-	if bounded && known {
-		available = min(available, max(limit-used, 0))
+	for _, group := range controlGroups(root) {
+		limit, bounded := number(filepath.Join(group, "memory.max"))
+		used, known := number(filepath.Join(group, "memory.current"))
+		if bounded && known {
+			available = min(available, max(limit-used, 0))
+		}
 	}
 	return available
+}
+
+// TotalMemory returns how many bytes this process could have if it were alone: the memory of the machine, or of its
+// container or its service where those are bounded. 0: unknown.
+func TotalMemory(root string) int64 {
+	total, _, _ := Memory(root)
+	for _, group := range controlGroups(root) {
+		if limit, bounded := number(filepath.Join(group, "memory.max")); bounded {
+			total = min(total, limit)
+		}
+	}
+	return total
+}
+
+// controlGroups lists the folders of the control group of this process and of those above it, as far as they can be
+// seen: in a container they begin at its own.
+func controlGroups(root string) []string {
+	const mounted = "sys/fs/cgroup"
+	text, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
+	_, path, _ := strings.Cut(string(text), "0::")
+	path, _, _ = strings.Cut(path, "\n")
+	list := []string{}
+	for path = filepath.Clean("/" + path); path != "/"; path = filepath.Dir(path) {
+		list = append(list, filepath.Join(root, mounted, path))
+	}
+	return append(list, filepath.Join(root, mounted))
 }
 
 // Fields of the status of a process, for ProcessBytes.

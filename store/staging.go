@@ -111,7 +111,7 @@ func (g *Staging) Add(ctx context.Context, path string, size int64, r io.Reader)
 	return f, nil
 }
 
-// AddStored adds a file of a stored version: a link to its blob, or a copy where the disk has none. NotFound: it is gone.
+// AddStored adds a file of a stored version: a link to its blob, or a copy where none can be. NotFound: it is gone.
 func (g *Staging) AddStored(f edgewise.File) error {
 	const op = "store.AddStored"
 	g.mu.Lock()

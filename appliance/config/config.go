@@ -208,6 +208,10 @@ type ONNX struct {
 	// Threads for all runs of all models together. Also the count of instance groups that declare none. 0: the number
 	// of cores.
 	Threads int `json:"threads" unit:"threads" limit:"0 to 1024"`
+	// Maximum memory that runs on the CPU take for tensors in each process that runs models; a run that needs more fails.
+	// Weights do not count. 0: three quarters of the memory of the machine, or of the container or service. Models with the
+	// parameter enable_mem_arena 0 have no limit.
+	MaxMemoryBytes Size `json:"max_memory_bytes" limit:"0 to 16TiB"`
 }
 
 // GPU configures the use of GPUs.

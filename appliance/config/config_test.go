@@ -331,6 +331,7 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"engine.swap_without_room", "gap", "wait"},
 		{"engine.load_cpu_time", "1s", "25h"},
 		{"engine.max_address_space", "0", "17TiB"},
+		{"onnx.max_memory_bytes", "0", "17TiB"},
 		{"engine.response_cache_bytes", "0", "17TiB"},
 		{"engine.rate_limit", "execution_count", "on"},
 		{"engine.rate_limit_resources", "R1:4,R2:0,R2:3:1", "R1:4,R1:4"},

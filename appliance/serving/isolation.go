@@ -14,6 +14,7 @@ import (
 	"github.com/edgewise-ai/edgewise/gpu"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
+	"github.com/edgewise-ai/edgewise/host"
 )
 
 // isolationParameter is the model parameter that says where a model runs, as engine.isolation does for the box; beside
@@ -38,7 +39,7 @@ func Isolate(b *onnx.Backend, c config.Config, cores int, d *Hardware, logger *s
 		Backend: b, policy: c.Engine.Isolation,
 		outside: runner.New(runner.Config{
 			Backend: b, Arguments: []string{ChildVerb}, ReadPaths: ort.Candidates(c.ONNX.Library),
-			Options:     childOptions{Library: c.ONNX.Library, Cores: cores, GPU: GPUOptions(c)},
+			Options:     childOptions{Library: c.ONNX.Library, Cores: cores, MaxMemory: MaxMemory(c), GPU: GPUOptions(c)},
 			Group:       groupOf,
 			Device:      func() runner.Access { return access(d.found().GPU, gpuEnvironment(c)) },
 			LoadTimeout: c.Engine.LoadTimeout, LoadTime: c.Engine.LoadCPUTime,
@@ -140,7 +141,18 @@ type childOptions struct {
 	Library string `json:"library"`
 	Cores   int    `json:"cores"`
 
+	MaxMemory int64 `json:"max_memory"`
+
 	GPU onnx.GPU `json:"gpu"`
+}
+
+// MaxMemory is how many bytes the models on the CPU of one process may take: by default three quarters of what there is,
+// so that one whose outputs grow leaves the box and the other models some.
+func MaxMemory(c config.Config) int64 {
+	if c.ONNX.MaxMemoryBytes > 0 {
+		return int64(c.ONNX.MaxMemoryBytes)
+	}
+	return host.TotalMemory("/") / 4 * 3
 }
 
 // GPUOptions is what the backend needs of the configuration of GPUs.
@@ -185,6 +197,9 @@ func RunChild() int {
 		if err := json.Unmarshal(options, &o); err != nil {
 			return nil, edgewise.Errorf("serving.RunChild", edgewise.Internal, "options: %w", err)
 		}
-		return onnx.New(onnx.Config{Library: o.Library, Cores: o.Cores, GPU: o.GPU, Logger: logger}), nil
+		return onnx.New(onnx.Config{
+			Library: o.Library, Cores: o.Cores, GPU: o.GPU, Logger: logger,
+			Process: ort.Process{MaxMemory: o.MaxMemory},
+		}), nil
 	})
 }

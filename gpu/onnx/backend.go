@@ -26,6 +26,8 @@ type Config struct {
 	Cores   int    // most threads of one run; below 1: as many as there are cores
 	GPU     GPU
 	Logger  *slog.Logger
+
+	Process ort.Process // of all models on the CPU
 }
 
 // Backend loads ONNX models. It works without ONNX Runtime: then Inspect answers and Load says what is missing.
@@ -42,7 +44,7 @@ var _ edgewise.Backend = (*Backend)(nil)
 func New(c Config) *Backend {
 	b := &Backend{config: c}
 	b.open = sync.OnceValues(func() (*ort.Library, error) {
-		lib, err := ort.Open(ort.Candidates(c.Library))
+		lib, err := ort.Open(ort.Candidates(c.Library), c.Process)
 		if err == nil {
 			c.Logger.Info("runtime loaded", "runtime", lib.String())
 		}

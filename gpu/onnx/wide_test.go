@@ -28,7 +28,7 @@ func measurements() []edgewise.Tensor {
 // opener makes sessions of a model's file, with as many threads as are given.
 func opener(t *testing.T, m *onnxgen.Model) func(threads int) (*ort.Session, error) {
 	t.Helper()
-	lib, err := ort.Open(ort.Candidates(real.Library(t)))
+	lib, err := ort.Open(ort.Candidates(real.Library(t)), ort.Process{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ type raw struct {
 }
 
 func (r *run) raw(model string, in edgewise.Tensor, o ort.Options) *raw {
-	lib, err := ort.Open([]string{"bin/lib/libonnxruntime.so.1"})
+	lib, err := ort.Open([]string{"bin/lib/libonnxruntime.so.1"}, ort.Process{})
 	r.check(err)
 	session, err := lib.NewSession(model, []string{in.Name}, []string{outputName}, o)
 	r.check(err)

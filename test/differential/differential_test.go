@@ -44,7 +44,7 @@ type tally struct{ models, merged, declared, together, failing, outside int }
 // TestGeneratedModelsAnswerAsTheRuntimeDoes sends requests of eight clients to generated models, half of which run in
 // child processes, and compares every answer with that of a session of ONNX Runtime that nobody else uses.
 func TestGeneratedModelsAnswerAsTheRuntimeDoes(t *testing.T) {
-	lib, err := ort.Open([]string{real.Library(t)})
+	lib, err := ort.Open([]string{real.Library(t)}, ort.Process{})
 	if err != nil {
 		t.Fatal(err)
 	}

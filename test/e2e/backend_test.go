@@ -54,7 +54,7 @@ func TestBackendModels(t *testing.T) {
 		}
 		models = sample
 	}
-	lib, err := ort.Open([]string{real.Library(t)})
+	lib, err := ort.Open([]string{real.Library(t)}, ort.Process{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -65,6 +66,49 @@ func TestMemoryOfLargeOutputsComesBack(t *testing.T) {
 			}
 			t.Logf("%d MiB before, at most %d MiB", before>>20, most>>20)
 			await(t, "the end of what the answers took", func() bool { return proportionalMemory(t, pids...) < before+100<<20 })
+			b.stop()
+		})
+	}
+}
+
+// TestARunThatTakesTooMuchMemoryIsRefused asks for outputs that grow, above what the models of a process may take, and for
+// one for which there is room once what the others left behind is given back.
+func TestARunThatTakesTooMuchMemoryIsRefused(t *testing.T) {
+	for _, isolation := range []string{"process", "none"} {
+		t.Run(isolation, func(t *testing.T) {
+			b := serveReady(t, t.TempDir(), "--set", "engine.isolation="+isolation, "--set", "onnx.max_memory_bytes=300MiB")
+			b.upload("stretched", "", stretched())
+			pids := childrenOf(t, b.cmd.Process.Pid)
+			for _, run := range []struct{ elements, status int }{
+				{1, 200},
+				{100e6, 507},
+				{30e6, 200},
+				{40e6, 200},
+				{70e6, 200}, // more than is left beside both
+				{80e6, 507},
+				{1000, 200},
+			} {
+				body := fmt.Sprintf(`{"inputs":[{"name":"n","datatype":"INT64","shape":[1],"data":[%d]}],`+
+					`"outputs":[{"name":"y","parameters":{"binary_data":true}}]}`, run.elements)
+				res, err := http.Post(b.url+"/v2/models/stretched/infer", "application/json", strings.NewReader(body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				start, _ := io.ReadAll(io.LimitReader(res.Body, 1000))
+				rest, err := io.Copy(io.Discard, res.Body)
+				_ = res.Body.Close()
+				switch {
+				case err != nil || res.StatusCode != run.status:
+					t.Errorf("%d elements: %s, %v, want %d: %.300s", run.elements, res.Status, err, run.status, start)
+				case run.status == 200 && int(rest)+len(start) < 4*run.elements:
+					t.Errorf("%d elements: %d bytes", run.elements, rest)
+				case run.status != 200 && !strings.Contains(string(start), "onnx.max_memory_bytes"):
+					t.Errorf("%d elements: %s", run.elements, start)
+				}
+			}
+			if now := childrenOf(t, b.cmd.Process.Pid); !slices.Equal(now, pids) {
+				t.Errorf("the processes %v have become %v", pids, now)
+			}
 			b.stop()
 		})
 	}

@@ -26,12 +26,16 @@ const ShrinkArena = "memory.enable_memory_arena_shrinkage"
 // one until then, and what is asked for beyond it.
 const maxDoubling = 16 << 20
 
-// shareArena makes the arena that the sessions on the CPU share. It is called once in a process.
-func (l *Library) shareArena() error {
-	key := C.CString("max_power_of_two_extend_bytes")
-	defer C.free(unsafe.Pointer(key))
-	value := C.size_t(maxDoubling)
-	return failed("ort.Open", edgewise.Internal, "making the arena", C.ew_arena_share(l.api, &key, &value, 1))
+// shareArena makes the arena that the sessions on the CPU share, of at most so many bytes; 0: no bound. It is called once
+// in a process.
+func (l *Library) shareArena(maxMemory int64) error {
+	keys := []*C.char{C.CString("max_power_of_two_extend_bytes"), C.CString("max_mem")}
+	for _, key := range keys {
+		defer C.free(unsafe.Pointer(key))
+	}
+	values := []C.size_t{maxDoubling, C.size_t(maxMemory)}
+	return failed("ort.Open", edgewise.Internal, "making the arena",
+		C.ew_arena_share(l.api, &keys[0], &values[0], C.size_t(len(keys))))
 }
 
 // arena is what those sessions share, seen through a session of its own: ONNX Runtime measures and shrinks arenas in

@@ -22,7 +22,7 @@ func TestTheArenaIsSharedAndShrinks(t *testing.T) {
 	if err := m.Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	lib, err := Open([]string{real.Library(t)})
+	lib, err := Open([]string{real.Library(t)}, Process{})
 	if err != nil {
 		t.Fatal(err)
 	}

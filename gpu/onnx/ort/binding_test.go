@@ -79,7 +79,7 @@ func TestBindingsThatDoNotFit(t *testing.T) {
 }
 
 func TestLibraryKnowsItsProviders(t *testing.T) {
-	lib, err := Open([]string{real.Library(t)})
+	lib, err := Open([]string{real.Library(t)}, Process{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestProviderThatCannotStart(t *testing.T) {
 	if err := onnxgen.Identity(edgewise.FP32, onnxgen.Dim{Size: -1}).Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	lib, err := Open([]string{real.Library(t)})
+	lib, err := Open([]string{real.Library(t)}, Process{})
 	if err != nil {
 		t.Fatal(err)
 	}

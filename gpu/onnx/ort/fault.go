@@ -32,8 +32,11 @@ const inKernel = "Non-zero status code returned while running"
 // ofDevice are parts of messages that tell of a device's own failure.
 var ofDevice = []string{"CUDA", "CUDNN", "CUBLAS", "cudaError"}
 
+// overLimit is the part of a message that tells of the bound of the arena.
+const overLimit = "is smaller than requested bytes of"
+
 // ofMemory are parts of messages that tell of memory that cannot be had.
-var ofMemory = []string{"Failed to allocate memory", "bad_alloc", "bad allocation"}
+var ofMemory = []string{"Failed to allocate memory", "bad_alloc", "bad allocation", overLimit}
 
 func (f *fault) says(parts []string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(f.message, part) })
@@ -77,8 +80,12 @@ func (s *Session) judge(ctx context.Context, f *fault, in []edgewise.Tensor, wan
 		s.prove(ctx, in, want)
 	}
 	kind := f.kind(s.proof.ran.Load())
-	if kind == edgewise.Invalid {
+	switch {
+	case kind == edgewise.Invalid:
 		return edgewise.Errorf("ort.Run", kind, "ONNX Runtime refuses the input: %s", f.message)
+	case f.says([]string{overLimit}):
+		return edgewise.Errorf("ort.Run", kind, "the run takes more memory than the process of the model may have "+
+			"(onnx.max_memory_bytes): %s", f.message)
 	}
 	return edgewise.Errorf("ort.Run", kind, "ONNX Runtime failed: %s", f.message)
 }

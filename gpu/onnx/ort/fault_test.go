@@ -165,7 +165,7 @@ func sessionOf(t *testing.T, m *onnxgen.Model) *Session {
 	if err := m.Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	lib, err := Open([]string{real.Library(t)})
+	lib, err := Open([]string{real.Library(t)}, Process{})
 	if err != nil {
 		t.Fatal(err)
 	}

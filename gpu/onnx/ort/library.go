@@ -40,6 +40,11 @@ type Library struct {
 	trimmer *trimmer
 }
 
+// Process is how a process uses the library.
+type Process struct {
+	MaxMemory int64 // bytes of the arena that the sessions on the CPU share; 0: no bound
+}
+
 // Candidates returns the places where the library is looked for, in order: the configured path alone when there is one;
 // otherwise the folder of the program, its lib folder, and whatever the dynamic linker finds.
 func Candidates(configured string) []string {
@@ -56,7 +61,7 @@ func Candidates(configured string) []string {
 
 // Open loads the first library of candidates that exists. It is called once, before any session. The error (kind
 // Unavailable) says in one sentence what was tried, or which version was found and which is needed.
-func Open(candidates []string) (*Library, error) {
+func Open(candidates []string, p Process) (*Library, error) {
 	var tried []string
 	for _, path := range candidates {
 		var lib *Library
@@ -65,7 +70,7 @@ func Open(candidates []string) (*Library, error) {
 			return err
 		})
 		if err == nil {
-			return lib, lib.initialize()
+			return lib, lib.initialize(p.MaxMemory)
 		}
 		if _, missing := os.Stat(path); missing == nil {
 			return nil, err
@@ -98,7 +103,7 @@ func load(path string) (*Library, error) {
 }
 
 // initialize makes the process-wide environment and the arena of its sessions, once, on the library that was opened.
-func (l *Library) initialize() error {
+func (l *Library) initialize(maxMemory int64) error {
 	if ortgo.IsInitialized() {
 		return nil
 	}
@@ -110,7 +115,7 @@ func (l *Library) initialize() error {
 	if err := ortgo.DisableTelemetry(); err != nil {
 		return edgewise.Errorf("ort.Open", edgewise.Internal, "switching ONNX Runtime's telemetry off: %w", err)
 	}
-	return l.shareArena()
+	return l.shareArena(maxMemory)
 }
 
 // String returns what was loaded, for logs: "ONNX Runtime 1.29.0 (path)".

@@ -46,6 +46,14 @@ func (t *trimmer) arm() {
 	}
 }
 
+// release gives memory back at once, which a run lacks, and tells whether there was any to give.
+func (t *trimmer) release() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	unused, err := t.unused()
+	return err == nil && unused > keptUnused && t.shrink() == nil
+}
+
 // look gives memory back if there is any to give, and comes again after another run.
 func (t *trimmer) look() {
 	busy := t.recent.Swap(false)

@@ -31,7 +31,7 @@ func session(t *testing.T, m *onnxgen.Model) (s *Session, outputs []string) {
 	if err := m.Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	lib, err := Open([]string{real.Library(t)})
+	lib, err := Open([]string{real.Library(t)}, Process{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func serve(path, input, datatype, output string) error {
 	}
 	in := edgewise.Tensor{Name: name, Type: kind, Shape: shape}
 	s := &server{in: in, output: []string{output}, turns: make(chan struct{}, runtime.NumCPU())}
-	library, err := ort.Open([]string{"bin/lib/libonnxruntime.so.1"})
+	library, err := ort.Open([]string{"bin/lib/libonnxruntime.so.1"}, ort.Process{})
 	if err != nil {
 		return err
 	}
