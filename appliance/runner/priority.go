@@ -9,14 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RestorePriority gives all threads of a process the highest priority, the lowest nice value, that one of them has. A
-// backend loads on a thread of low priority, and threads that native code starts there inherit it. Where the system
-// refuses, all threads keep theirs.
+// RestorePriority gives all threads of a process the highest priority, the lowest nice value, that one of them has, and
+// takes them out of the scheduling class of idle threads. A backend loads on a thread of low priority, and threads that
+// native code starts there inherit it. Where the system refuses, all threads keep theirs.
 func RestorePriority(pid int) {
 	best := 0 // as the system call counts: 40 is the highest priority, 1 the lowest
 	for again := true; again; {
 		again = false
 		for _, thread := range threadsOf(pid) {
+			if err := leaveIdle(thread); err != nil {
+				return
+			}
 			now, err := unix.Getpriority(unix.PRIO_PROCESS, thread)
 			if err != nil || now == best { // it has ended, or is what it should be
 				continue
@@ -30,6 +33,30 @@ func RestorePriority(pid int) {
 				return
 			}
 		}
+	}
+}
+
+// leaveIdle takes a thread out of the class of idle threads, with the nice value that it has.
+func leaveIdle(thread int) error {
+	attributes, err := unix.SchedGetAttr(thread, 0)
+	if err != nil || attributes.Policy != unix.SCHED_IDLE {
+		return nil // it has ended, or is what it should be
+	}
+	attributes.Policy = unix.SCHED_NORMAL
+	if err = unix.SchedSetAttr(thread, attributes, 0); errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+// endNice is the niceness of a process that ends: giving its memory back takes a core for some time.
+const endNice = 10
+
+// giveWay makes all threads of a process that is about to end, which leads a group of its own, give way to those that
+// serve.
+func giveWay(pid int) {
+	if pid > 0 { // 0 is this process
+		_ = unix.Setpriority(unix.PRIO_PGRP, pid, endNice)
 	}
 }
 

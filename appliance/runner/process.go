@@ -307,6 +307,9 @@ func (p *process) await(reason string) {
 // end closes what belongs to the child, waits until it has ended, and kills it when it does not by itself.
 func (p *process) end() {
 	p.mu.Lock()
+	if !p.fallen {
+		giveWay(p.pid)
+	}
 	_ = unix.Shutdown(p.control, unix.SHUT_RDWR)
 	p.mu.Unlock()
 	p.await("killed: it did not end when it was told to")

@@ -146,7 +146,7 @@ type childOptions struct {
 	GPU onnx.GPU `json:"gpu"`
 }
 
-// MaxMemory is how many bytes the models on the CPU of one process may take: by default three quarters of what there is,
+// MaxMemory is how many bytes the runs on the CPU of one process may take: by default three quarters of what there is,
 // so that one whose outputs grow leaves the box and the other models some.
 func MaxMemory(c config.Config) int64 {
 	if c.ONNX.MaxMemoryBytes > 0 {
@@ -199,7 +199,7 @@ func RunChild() int {
 		}
 		return onnx.New(onnx.Config{
 			Library: o.Library, Cores: o.Cores, GPU: o.GPU, Logger: logger,
-			Process: ort.Process{MaxMemory: o.MaxMemory},
+			Process: ort.Process{MaxMemory: o.MaxMemory, Alone: true},
 		}), nil
 	})
 }

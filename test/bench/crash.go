@@ -42,41 +42,65 @@ func crashFigures(r *run) {
 type besides struct {
 	alone, beside []float64 // p99 of each window, in ms
 	failed        float64   // requests
-	rate          float64   // arrivals a second
+	load          string    // what the clients sent
 }
+
+// window is what one window has measured.
+type window struct{ p99, failed float64 } // ms, requests
 
 // tailBeside measures a box's latency with and without what disturb does for as long as its context, or once. Latency
 // counts from when a request was due.
-func (r *run) tailBeside(b *box, disturb func(context.Context) error) (t besides) {
+func (r *run) tailBeside(b *box, disturb func(context.Context) error) besides {
 	clients, full := r.mobileNet(b, crashClients)
-	t.rate = crashLoad * full
+	rate := crashLoad * full
+	t := r.windows(disturb, func() (window, error) {
+		step, err := clients.arrivals(rate, crashWindow, 1)
+		return window{step.Latency.P99 / 1e3, float64(step.Failed)}, err
+	})
+	t.load = fmt.Sprintf("%.0f arrivals/s of MobileNetV2", rate)
+	return t
+}
+
+// fullTailBeside is tailBeside with clients that wait for their answers and leave no core idle.
+func (r *run) fullTailBeside(b *box, disturb func(context.Context) error) besides {
+	clients, _ := r.mobileNet(b, crashClients)
+	t := r.windows(disturb, func() (window, error) {
+		s, err := clients.loop(crashClients, crashWindow)
+		return window{p99: s.p99 * 1e3}, err
+	})
+	t.load = fmt.Sprintf("%d clients of MobileNetV2", crashClients)
+	return t
+}
+
+// windows measures in turn without and with what disturb does.
+func (r *run) windows(disturb func(context.Context) error, measure func() (window, error)) (t besides) {
 	for range r.rounds {
-		alone, err := clients.arrivals(t.rate, crashWindow, 1)
+		alone, err := measure()
 		r.check(err)
-		beside, err := whileDoing(disturb, func() (perf.Step, error) { return clients.arrivals(t.rate, crashWindow, 1) })
+		beside, err := whileDoing(disturb, measure)
 		r.check(err)
-		t.alone, t.beside = append(t.alone, alone.Latency.P99/1e3), append(t.beside, beside.Latency.P99/1e3)
-		t.failed += float64(alone.Failed) + float64(beside.Failed)
+		t.alone, t.beside = append(t.alone, alone.p99), append(t.beside, beside.p99)
+		t.failed += alone.failed + beside.failed
 	}
 	return t
 }
 
 // whileDoing measures while something else happens, which ends with its context or before.
-func whileDoing(disturb func(context.Context) error, measured func() (perf.Step, error)) (perf.Step, error) {
+func whileDoing[T any](disturb func(context.Context) error, measure func() (T, error)) (T, error) {
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- disturb(ctx) }()
-	step, err := measured()
+	measured, err := measure()
 	end()
-	return step, errors.Join(err, <-done)
+	return measured, errors.Join(err, <-done)
 }
 
 // change is that of the p99, in percent.
 func (t *besides) change() float64 { return 100 * (median(t.beside)/median(t.alone) - 1) }
 
 func (t *besides) detail() string {
-	return fmt.Sprintf("%.1f ms without, %.1f ms with; %d windows of %v each, %.0f arrivals/s of MobileNetV2",
-		median(t.alone), median(t.beside), len(t.alone), crashWindow, t.rate)
+	return fmt.Sprintf("%.1f ms without, %.1f ms with; %d windows of %v each, %s",
+		median(t.alone), median(t.beside), len(t.alone), crashWindow, t.load)
 }
 
 // arrivals is openLoop within the connections that the closed loops have.

@@ -2,22 +2,34 @@ package ort
 
 import (
 	"runtime"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// loadNice is the niceness of a thread that loads: a core shared with a thread that serves is its for a tenth of the
-// time.
-const loadNice = 10
+const (
+	// loadNice is the niceness of a thread that loads: a core shared with a thread that serves is its for a tenth of the
+	// time.
+	loadNice = 10
+	// idleTime is for how long the threads that load in a process of their own run only where a core has nothing else to
+	// do. A box without idle cores would never load otherwise.
+	idleTime = 10 * time.Second
+)
 
 // background runs f, which is long and which nobody's request waits for, on a thread of its own that gives way to those
 // that serve, if this system lets a thread take that back (CAP_SYS_NICE, or RLIMIT_NICE). The thread ends with f;
-// threads that f makes in C for later are as nice as it is, until somebody gives them the nice value of the process.
-func background(f func() error) error {
-	if !mayYield() {
+// threads that f makes in C for later give way as it does, until somebody changes that. Until idle the thread gives
+// way entirely: no thread that serves may ever wait for what it holds.
+func background(f func() error, idle time.Time) error {
+	limit := time.Until(idle)
+	switch {
+	case !mayYield():
 		return onNiceThread(0, f)
+	case limit <= 0:
+		return onNiceThread(loadNice, f)
 	}
-	return onNiceThread(loadNice, f)
+	return onIdleThread(f, limit)
 }
 
 // onNiceThread runs f on a thread of its own, which ends with f. That thread is so nice, 0: as the process is, and so
@@ -32,6 +44,36 @@ func onNiceThread(nice int, f func() error) error {
 		done <- f()
 	}()
 	return <-done
+}
+
+// onIdleThread is onNiceThread, where the thread has the scheduling class of idle threads first, for at most limit.
+func onIdleThread(f func() error, limit time.Duration) error {
+	return onNiceThread(loadNice, func() error {
+		var mu sync.Mutex // held while the class of the thread changes, which has not ended
+		ended, thread := false, unix.Gettid()
+		if setClass(thread, unix.SCHED_IDLE) != nil {
+			return f()
+		}
+		timer := time.AfterFunc(limit, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if !ended {
+				_ = setClass(thread, unix.SCHED_NORMAL)
+			}
+		})
+		defer func() {
+			timer.Stop()
+			mu.Lock()
+			defer mu.Unlock()
+			ended = true
+		}()
+		return f()
+	})
+}
+
+// setClass gives a thread that loads a scheduling class.
+func setClass(thread int, class uint32) error {
+	return unix.SchedSetAttr(thread, &unix.SchedAttr{Policy: class, Nice: loadNice}, 0)
 }
 
 // mayYield tries on a thread of its own, which may have to stay as nice as it was made, whether one that has given way

@@ -8,6 +8,7 @@ import "C"
 
 import (
 	"reflect"
+	"time"
 	"unsafe"
 
 	ortgo "github.com/yalue/onnxruntime_go"
@@ -71,7 +72,7 @@ func (l *Library) NewSession(path string, inputs, outputs []string, o Options) (
 		}
 		effective = append(effective, p.Kind.String()+": "+text)
 	}
-	binding, err := o.open(path, options)
+	binding, err := o.open(path, options, l.idle)
 	if err != nil {
 		return nil, edgewise.Errorf("ort.NewSession", edgewise.Invalid, "ONNX Runtime refuses the model: %w", err)
 	}
@@ -84,7 +85,9 @@ func (l *Library) NewSession(path string, inputs, outputs []string, o Options) (
 
 // open loads the file. Loading optimizes the model, which may take a core for seconds. A session with threads of its
 // own is not loaded in the background, because they would stay there.
-func (o Options) open(path string, options *ortgo.SessionOptions) (binding *ortgo.DynamicAdvancedSession, err error) {
+func (o Options) open(path string, options *ortgo.SessionOptions, idle time.Time) (
+	binding *ortgo.DynamicAdvancedSession, err error,
+) {
 	load := func() error {
 		binding, err = ortgo.NewDynamicAdvancedSession(path, nil, nil, options)
 		return err
@@ -95,7 +98,7 @@ func (o Options) open(path string, options *ortgo.SessionOptions) (binding *ortg
 	case max(o.IntraThreads, o.InterThreads) > 1 || len(o.Providers) > 0:
 		return binding, load()
 	}
-	return binding, background(load)
+	return binding, background(load, idle)
 }
 
 // Close gives the session's memory back. No Run is in progress and no Result is unreleased.
