@@ -134,7 +134,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	}
 	a.monitor.Resolve = a.manager.Resolve
 	a.inside = a.tracer.Inferer(a.monitor.Inside(a.manager))
-	a.monitor.Outside = timed{a.tracer.Inferer(a.manager), a.repositories.Explain}
+	a.monitor.Outside = monitor.Timed{Inner: a.tracer.Inferer(a.manager), Explain: a.repositories.Explain}
 	a.engine = &engine{
 		Manager: a.manager, registry: a.registry, repositories: a.repositories, Monitor: a.monitor,
 		safe: a.safe.Active, strict: c.Engine.StrictReadiness,

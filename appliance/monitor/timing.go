@@ -1,4 +1,4 @@
-package appliance
+package monitor
 
 import (
 	"context"
@@ -16,33 +16,33 @@ const timingParameter = "timing"
 // timedSteps bounds the steps of an ensemble that are timed.
 const timedSteps = 32
 
-// timed answers as inner does, and reports in the parameters of a response what the request took, where it asks for that.
-type timed struct {
-	inner   edgewise.Inferer
-	explain func(id edgewise.ModelID, err error) error // adds what repositories know of the model; nil: nothing
+// Timed answers as Inner does, and reports in the parameters of a response what the request took, where it asks for that.
+type Timed struct {
+	Inner   edgewise.Inferer
+	Explain func(id edgewise.ModelID, err error) error // adds what repositories know of the model; nil: nothing
 }
 
 // Infer answers a request.
-func (t timed) Infer(ctx context.Context, req *edgewise.Request) (resp *edgewise.Response, err error) {
+func (t Timed) Infer(ctx context.Context, req *edgewise.Request) (resp *edgewise.Response, err error) {
 	if wanted, _ := req.Parameters[timingParameter].(bool); wanted {
 		resp, err = t.measure(ctx, req)
 	} else {
-		resp, err = t.inner.Infer(ctx, req)
+		resp, err = t.Inner.Infer(ctx, req)
 	}
-	if err != nil && t.explain != nil {
-		err = t.explain(req.Model, err)
+	if err != nil && t.Explain != nil {
+		err = t.Explain(req.Model, err)
 	}
 	return resp, err
 }
 
 // measure answers a request that asks what it takes.
-func (t timed) measure(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+func (t Timed) measure(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
 	plain := *req
 	plain.Parameters = maps.Clone(req.Parameters) // a request with parameters shares no batch
 	delete(plain.Parameters, timingParameter)
 	steps := &stepTimings{outer: edgewise.RecorderOf(ctx)}
 	began := time.Now()
-	resp, err := t.inner.Infer(edgewise.WithRecorder(ctx, steps), &plain)
+	resp, err := t.Inner.Infer(edgewise.WithRecorder(ctx, steps), &plain)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package appliance
+package monitor
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func TestARequestCanAskWhereItsTimeGoes(t *testing.T) {
 		{"a step's own", map[string]any{"timing": "true", "k": int64(1)}, false},
 	} {
 		given := maps.Clone(test.parameters)
-		r, err := timed{inner: a}.Infer(t.Context(), &edgewise.Request{Parameters: given})
+		r, err := Timed{Inner: a}.Infer(t.Context(), &edgewise.Request{Parameters: given})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func TestStepsOfAnEnsembleAreTimed(t *testing.T) {
 	in := edgewise.Tensor{Name: "in", Type: edgewise.Bytes, Shape: edgewise.Shape{1}, Data: edgewise.AppendElement(nil, "?")}
 	other := &heard{}
 	for _, ctx := range []context.Context{t.Context(), edgewise.WithRecorder(t.Context(), other)} {
-		r, err := timed{inner: h.Manager}.Infer(ctx, &edgewise.Request{
+		r, err := Timed{Inner: h.Manager}.Infer(ctx, &edgewise.Request{
 			Model:  edgewise.ModelID{Name: "E"},
 			Inputs: []edgewise.Tensor{in}, Parameters: map[string]any{"timing": true},
 		})
