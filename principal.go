@@ -10,16 +10,17 @@ type Rights uint8
 
 // The rights. Everything else is put together of them.
 const (
-	Read    Rights = 1 << iota // look at models, statistics and the state of the box
-	Infer                      // run models
-	Operate                    // change models and what serves
-	Admin                      // change accounts, settings and certificates
+	Read       Rights = 1 << iota // look at models, statistics and the state of the box
+	Infer                         // run models
+	Operate                       // change models and what serves
+	Admin                         // change accounts, settings and certificates
+	Recordings                    // record requests of clients, and look at what was recorded
 
-	AllRights = Read | Infer | Operate | Admin
+	AllRights = Read | Infer | Operate | Admin | Recordings
 )
 
 // rightNames are the names of the single rights, in order.
-var rightNames = [...]string{"read", "infer", "operate", "admin"}
+var rightNames = [...]string{"read", "infer", "operate", "admin", "record"}
 
 // Names returns the names of the rights in the set.
 func (r Rights) Names() []string {

@@ -28,7 +28,7 @@ func isOpenAPI(t *testing.T, file string) {
 			}
 			names[op.OperationID] = true
 			switch op.Extensions["x-right"] {
-			case "public", "self", "read", "infer", "read or infer", "operate", "admin":
+			case "public", "self", "read", "infer", "read or infer", "operate", "admin", "record":
 			default:
 				t.Errorf("%s %s: x-right is %v", method, path, op.Extensions["x-right"])
 			}

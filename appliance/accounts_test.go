@@ -482,7 +482,7 @@ func TestTheLocalTokenOpensTheBox(t *testing.T) {
 func TestOpenModeLetsEverybodyIn(t *testing.T) {
 	h := runBox(t, func(c *config.Config) { c.Auth = config.AuthOpen })
 	var s admin.Session
-	if h.visitor().ask("GET", "/api/v1/session", nil, &s); s.Auth != "open" || !s.Authenticated || len(s.Rights) != 4 {
+	if h.visitor().ask("GET", "/api/v1/session", nil, &s); s.Auth != "open" || !s.Authenticated || len(s.Rights) != 5 {
 		t.Errorf("%+v", s)
 	}
 	var system admin.System

@@ -63,6 +63,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	work.Go(func() { a.accounts.Watch(background) })
 	work.Go(func() { a.monitor.Run(background, a.monitorSources()) })
 	work.Go(func() { a.past.Run(background) })
+	work.Go(func() { a.recordings.Run(background) })
 	work.Go(func() { a.alerts.Run(background) })
 	work.Go(func() { a.system.Run(background) })
 	var runtime sync.WaitGroup
@@ -127,6 +128,7 @@ func (a *App) shutdown(d *listeners) error {
 	a.endSequences(ctx)
 	closing := d.close(ctx)
 	a.importer.Close()
+	a.recordings.Close()
 	if ctx.Err() != nil {
 		// The requests that were cut off are ending now: give them a moment to release their models.
 		ctx, cancel = context.WithTimeout(context.Background(), closeTimeout)

@@ -22,6 +22,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/editor"
 	"github.com/edgewise-ai/edgewise/appliance/golden"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
+	"github.com/edgewise-ai/edgewise/appliance/recordings"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/host"
 )
@@ -354,6 +355,8 @@ func checkDocument(bucket, key string, value []byte) error {
 	switch bucket {
 	case registry.NotesBucket:
 		err = checkNote(key, value)
+	case recordings.Bucket:
+		_, err = recordings.Decode(value)
 	case editor.DraftsBucket:
 		err = editor.CheckDraft(key, value)
 	case golden.Bucket, golden.SettingsBucket, golden.ReportsBucket:

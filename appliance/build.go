@@ -31,6 +31,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/monitor"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
+	"github.com/edgewise-ai/edgewise/appliance/recordings"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/appliance/repository"
 	"github.com/edgewise-ai/edgewise/appliance/safestart"
@@ -79,6 +80,7 @@ type App struct {
 	names      registry.Names
 	monitor    *monitor.Monitor
 	past       *history.History // of requests
+	recordings *recordings.Recordings
 	alerts     *alerts.Alerts
 	catalog    *catalog.Catalog
 	editor     *editor.Editor
@@ -124,6 +126,9 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		Folder: filepath.Join(c.DataDir, "history"), Take: seen.History.Take, Minute: a.alerts.Minute,
 		Named: a.names.Now, Logger: logger.With("part", "history"),
 	})
+	if err := a.openRecordings(); err != nil {
+		return nil, errors.Join(err, a.closeBox(), a.store.Close())
+	}
 	a.followRenamings()
 	a.system = &system{a.newUpdates(packaging(), helper.Client{}, update.BootID()), a, make(chan struct{})}
 	a.safe = safestart.Open(c.DataDir, logger.With("part", "start"))

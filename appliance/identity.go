@@ -202,6 +202,11 @@ func (a *App) modelChanged(id edgewise.ModelID, what string) {
 			a.logger.Error("removing the notes and goldens of what was deleted", "model", id.String(), "error", err)
 		}
 	}
+	if what == "deleted" && id.Version == 0 {
+		if err := a.recordings.Delete(id.Name); err != nil {
+			a.logger.Error("removing the recorded requests of a model that was deleted", "model", id.Name, "error", err)
+		}
+	}
 	a.publish("model", admin.ModelEvent{Model: id.Name, Version: id.Version, What: what})
 }
 

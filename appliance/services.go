@@ -18,6 +18,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 	"github.com/edgewise-ai/edgewise/appliance/importer"
 	"github.com/edgewise-ai/edgewise/appliance/monitor"
+	"github.com/edgewise-ai/edgewise/appliance/recordings"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
@@ -88,6 +89,19 @@ func (a *App) openImporter() (err error) {
 	return err
 }
 
+// recordingsFolder holds recorded requests, in the data folder.
+const recordingsFolder = "recordings"
+
+// openRecordings opens the recorded requests.
+func (a *App) openRecordings() (err error) {
+	a.recordings, err = recordings.Open(recordings.Config{
+		Folder: filepath.Join(a.config.DataDir, recordingsFolder), Documents: a.documents,
+		Tap: a.monitor.Tap, Room: a.store.Room, Logger: a.logger.With("part", "recordings"),
+		Record: func(name string) (*edgewise.Record, error) { return a.registry.Record(name) }, // it is opened later
+	})
+	return err
+}
+
 // maxBackupNotes bounds the notes that a restore may leave.
 const maxBackupNotes = 100_000
 
@@ -128,11 +142,11 @@ func newWasm(a *App, c config.Config, budget *cores.Budget, logger *slog.Logger)
 	})
 }
 
-// followRenamings lets keys, alerts, notes, goldens and drafts know models by their new names.
+// followRenamings lets keys, alerts, recordings, notes, goldens and drafts know models by their new names.
 func (a *App) followRenamings() {
 	a.names.Follow(registry.NamesConfig{
 		Renamings: a.store.Renamings, Documents: a.documents, Logger: a.logger.With("part", "registry"),
-		Outside: []func(name, to string) error{a.accounts.RenameModel, a.alerts.RenameModel},
+		Outside: []func(name, to string) error{a.accounts.RenameModel, a.alerts.RenameModel, a.recordings.RenameModel},
 		Inside:  []func(tx edgewise.DocumentsTx, name, to string) error{registry.RenameNotes, editor.RenameModel, golden.RenameModel},
 	})
 }

@@ -81,7 +81,7 @@ func decodeKey(id string, value []byte) (*key, error) {
 		return nil, fmt.Errorf("it is of the key %.80q", k.ID)
 	}
 	if k.Rights == 0 || k.Rights&^edgewise.AllRights != 0 {
-		return nil, fmt.Errorf("it has the rights %d: want a sum of 1, 2, 4 and 8", k.Rights)
+		return nil, fmt.Errorf("it has the rights %d: want a sum of 1, 2, 4, 8 and 16", k.Rights)
 	}
 	return k, k.check()
 }

@@ -177,20 +177,14 @@ func tensorNames(tensors []kserve.TensorMetadata) string {
 	return strings.Join(names, ", ")
 }
 
-// saveOutputs writes one .npy file for each output. Characters that a file name cannot hold become underscores; where
-// two names become the same one, the later has one more behind it.
+// saveOutputs writes one .npy file for each output.
 func saveOutputs(dir string, outputs []edgewise.Tensor) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	written := map[string]bool{}
 	for _, t := range outputs {
-		name := strings.Map(fileRune, t.Name)
-		for written[name] {
-			name += "_"
-		}
-		written[name] = true
-		path := dir + "/" + name + ".npy"
+		path := dir + "/" + tensorfile.FileName(written, t.Name) + ".npy"
 		f, err := os.Create(path)
 		if err != nil {
 			return err
@@ -204,13 +198,6 @@ func saveOutputs(dir string, outputs []edgewise.Tensor) error {
 		}
 	}
 	return nil
-}
-
-func fileRune(r rune) rune {
-	if strings.ContainsRune(`/\:*?"<>|`, r) || r < ' ' {
-		return '_'
-	}
-	return r
 }
 
 // printOutputs prints the whole answer as JSON, or the beginning of each output as text.

@@ -107,6 +107,7 @@ var services = []string{
 	"appliance/golden",
 	"appliance/importer",
 	"appliance/monitor",
+	"appliance/recordings",
 	"appliance/registry",
 	"appliance/repository",
 	"appliance/safestart",
@@ -215,7 +216,8 @@ var layers = []layer{
 		"commands",
 		[]string{"cmd/..."},
 		[]string{
-			"appliance", "appliance/config", "appliance/serving", "appliance/update/...", "appliance/example",
+			"appliance", "appliance/config", "appliance/serving", "appliance/update/...", "appliance/compare",
+			"appliance/example", "appliance/tarfile",
 			"wasm/...", "gpu", "api/...", "sdk/go", "cmd/...",
 		},
 		"commands start the appliance, or call it as any client does",

@@ -51,6 +51,8 @@ type Deps struct {
 	Stored func(history.Query) (admin.StoredHistory, error)
 	// Alerts has rules and whom they tell. Nil: the routes about them are not there.
 	Alerts *alerts.Alerts
+	// Recordings are recorded requests. Nil: the routes about them are not there.
+	Recordings Recordings
 	// System changes the system that the box runs on. Nil: the routes about it are not there.
 	System System
 }
@@ -78,6 +80,7 @@ func Register(s *httpapi.Server, deps Deps) {
 		{h.Goldens != nil, h.goldenRoutes},
 		{h.Hub != nil, h.activityRoutes},
 		{h.Alerts != nil, h.alertRoutes},
+		{h.Recordings != nil, h.recordingRoutes},
 	} {
 		if part.there {
 			s.Handle(part.routes()...)

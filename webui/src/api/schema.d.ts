@@ -963,6 +963,104 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/recordings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The recordings of all models that have settings or recorded requests */
+        get: operations["listRecordings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/models/{model}/recording": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        /** Which requests to a model are recorded, and how many are */
+        get: operations["getRecording"];
+        /**
+         * Say which requests to a model are recorded
+         * @description Nothing is recorded before this. The settings hold for the requests that end after the answer. A mask names an input or an output
+         *     that a stored version has; requests to a version that does not have every masked tensor are not recorded. With masks, the text of
+         *     an error is not recorded. A disk without room ends the recording, not the serving: `problem` says so.
+         */
+        put: operations["changeRecording"];
+        post?: never;
+        /** End a recording and delete its settings and every recorded request */
+        delete: operations["deleteRecording"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/models/{model}/recording/requests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The recorded requests of a model, newest first */
+        get: operations["listRecordedRequests"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/models/{model}/recording/requests/{number}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+                number: number;
+            };
+            cookie?: never;
+        };
+        /** A recorded request with its answer, as a file (docs/formats/example.md) */
+        get: operations["getRecordedRequest"];
+        put?: never;
+        post?: never;
+        /** Delete a recorded request */
+        delete: operations["deleteRecordedRequest"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/models/{model}/recording/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A tar archive of the newest recorded requests, oldest first, a file each */
+        get: operations["getRecordingArchive"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/uploads": {
         parameters: {
             query?: never;
@@ -1538,6 +1636,78 @@ export interface components {
              */
             limit?: number;
         };
+        RecordingSettings: {
+            enabled: boolean;
+            /** @description of the requests, above 0 */
+            share: number;
+            /**
+             * Format: int64
+             * @description on the disk; the oldest requests go first
+             */
+            quota_bytes: number;
+            /**
+             * Format: int64
+             * @description after which a request is deleted
+             */
+            retention_seconds: number;
+            masks: components["schemas"]["RecordingMask"][];
+        };
+        RecordingMask: {
+            /** @description an input or an output */
+            tensor: string;
+            /**
+             * @description left out; a keyed hash in its place; a picture of numbers in 64 areas at most (what is no such picture is left out)
+             * @enum {string}
+             */
+            how: "drop" | "hash" | "blur";
+        };
+        Recording: {
+            model: components["schemas"]["ModelName"];
+            settings: components["schemas"]["RecordingSettings"];
+            /** @description kept now, at most 50,000 */
+            requests: number;
+            /**
+             * Format: int64
+             * @description on the disk
+             */
+            bytes: number;
+            oldest?: components["schemas"]["Time"];
+            /**
+             * Format: int64
+             * @description since the start of the box
+             */
+            recorded: number;
+            /**
+             * Format: int64
+             * @description wanted and not recorded since the start of the box
+             */
+            skipped: number;
+            /**
+             * Format: int64
+             * @description of all models; they came faster than they could be written
+             */
+            dropped: number;
+            /** @description why the latest request was not recorded; missing when it was */
+            problem?: string;
+        };
+        RecordedRequest: {
+            /** Format: int64 */
+            number: number;
+            recorded: components["schemas"]["Time"];
+            /**
+             * Format: int64
+             * @description the one that answered
+             */
+            version: number;
+            /** @description microseconds */
+            duration: number;
+            failed: boolean;
+            /**
+             * Format: int64
+             * @description on the disk
+             */
+            bytes: number;
+        };
         Setup: {
             claimed: boolean;
             /** @enum {string} */
@@ -1585,7 +1755,7 @@ export interface components {
         /** @enum {string} */
         Role: "viewer" | "operator" | "admin";
         /** @enum {string} */
-        Right: "read" | "infer" | "operate" | "admin";
+        Right: "read" | "infer" | "operate" | "admin" | "record";
         Session: {
             authenticated: boolean;
             /** @enum {string} */
@@ -4692,6 +4862,196 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Deployment"][];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    listRecordings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Recordings */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Recording"][];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getRecording: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The recording */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Recording"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    changeRecording: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RecordingSettings"];
+            };
+        };
+        responses: {
+            /** @description The recording */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Recording"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    deleteRecording: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    listRecordedRequests: {
+        parameters: {
+            query?: {
+                /** @description only requests with a smaller number */
+                before?: number;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Requests */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RecordedRequest"][];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getRecordedRequest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+                number: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    deleteRecordedRequest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+                number: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getRecordingArchive: {
+        parameters: {
+            query?: {
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-tar": string;
                 };
             };
             default: components["responses"]["Error"];

@@ -289,6 +289,7 @@ export const settings: Messages['settings'] = {
   readModelsStatisticsMetrics: 'Modelle, Statistik und Metriken lesen',
   addActivateDeleteModels: 'Modelle hinzufügen, aktivieren und löschen',
   everything: 'Alles',
+  recordRequests: 'Anfragen aufzeichnen und ansehen',
   keyWasRevoked: (name) => `Der Schlüssel ${name} wurde gesperrt.`,
   enable: 'Einschalten',
   disable: 'Ausschalten',
@@ -298,7 +299,7 @@ export const settings: Messages['settings'] = {
   perSecond: (n) => `${n} Anfr./s`,
   concurrent: (n) => `${n} gleichzeitig`,
   until: (time) => `bis ${time}`,
-  right: { infer: 'ausführen', read: 'lesen', operate: 'bedienen', admin: 'verwalten' },
+  right: { infer: 'ausführen', read: 'lesen', operate: 'bedienen', admin: 'verwalten', record: 'aufzeichnen' },
   keysForDevicesPrograms: 'Schlüssel für Geräte und Programme',
   newKey: 'Neuer Schlüssel',
   noKeysYet: 'Noch keine Schlüssel',
@@ -1033,7 +1034,7 @@ export const search: Messages['search'] = {
 };
 
 export const reference: Messages['reference'] = {
-  right: { public: 'keinen Schlüssel', self: 'eine Sitzung', read: 'lesen', infer: 'ausführen', 'read or infer': 'lesen oder ausführen', operate: 'bedienen', admin: 'verwalten' },
+  right: { public: 'keinen Schlüssel', self: 'eine Sitzung', read: 'lesen', infer: 'ausführen', 'read or infer': 'lesen oder ausführen', operate: 'bedienen', admin: 'verwalten', record: 'aufzeichnen' },
   pageUsesOnlyApi: 'Diese Seite benutzt nur die folgende API.',
   administration: 'Verwaltung',
   inference: 'Inferenz',

@@ -288,6 +288,7 @@ export const settings = {
   readModelsStatisticsMetrics: 'Read models, statistics and metrics',
   addActivateDeleteModels: 'Add, activate and delete models',
   everything: 'Everything',
+  recordRequests: 'Record requests, and look at them',
   keyWasRevoked: (name: string) => `The key ${name} was revoked.`,
   enable: 'Enable',
   disable: 'Disable',
@@ -297,7 +298,7 @@ export const settings = {
   perSecond: (n: string) => `${n} req/s`,
   concurrent: (n: number) => `${n} concurrent`,
   until: (time: string) => `until ${time}`,
-  right: { infer: 'infer', read: 'read', operate: 'operate', admin: 'admin' },
+  right: { infer: 'infer', read: 'read', operate: 'operate', admin: 'admin', record: 'record' },
   keysForDevicesPrograms: 'Keys for devices and programs',
   newKey: 'New key',
   noKeysYet: 'No keys yet',
@@ -1032,7 +1033,7 @@ export const search = {
 };
 
 export const reference = {
-  right: { public: 'no key', self: 'a session', read: 'read', infer: 'infer', 'read or infer': 'read or infer', operate: 'operate', admin: 'admin' },
+  right: { public: 'no key', self: 'a session', read: 'read', infer: 'infer', 'read or infer': 'read or infer', operate: 'operate', admin: 'admin', record: 'record' },
   pageUsesOnlyApi: 'This page uses only the API below.',
   administration: 'Administration',
   inference: 'Inference',
