@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,7 +44,8 @@ type Manager struct {
 	mu      sync.Mutex // guards what follows
 	models  map[string]*model
 	holds   map[edgewise.ModelID]int // how many loaded or loading ensembles need a version
-	changed chan struct{}            // closed and replaced whenever a state changes
+	splits  map[string]Split
+	changed chan struct{} // closed and replaced whenever a state changes
 	closed  bool
 }
 
@@ -59,13 +61,15 @@ type model struct {
 	alone     int64     // the successor, once the live one had to go for it; 0: none
 	leaving   []int64   // those of the record, until they had to go for the live one
 	gap       time.Time // since when nothing answers because of that; zero: something does
+
+	drawn atomic.Uint64 // requests that a split has sent each for itself
 }
 
 // New makes a manager without any model.
 func New(c Config) *Manager {
 	m := &Manager{
 		config: c, loads: make(chan struct{}, max(c.Concurrency, 1)), models: map[string]*model{},
-		holds: map[edgewise.ModelID]int{}, changed: make(chan struct{}),
+		holds: map[edgewise.ModelID]int{}, splits: map[string]Split{}, changed: make(chan struct{}),
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.routes.Store(&table{})
@@ -168,7 +172,7 @@ func (m *Manager) snapshot(name string, mod *model) snapshot {
 		s.stored = append(s.stored, v.ID.Version)
 	}
 	s.aspired, s.live = Aspired(mod.record)
-	for _, number := range mod.trial {
+	for _, number := range slices.Concat(mod.trial, m.splitVersions(mod.record)) {
 		if mod.record.Version(number) != nil {
 			s.trial = append(s.trial, number)
 		}
@@ -270,6 +274,7 @@ func (m *Manager) publish() {
 			continue
 		}
 		t[name] = mod.route(m.held(name))
+		m.divide(name, mod, t[name])
 	}
 	m.routes.Store(&t)
 	close(m.changed)

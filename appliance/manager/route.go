@@ -27,18 +27,16 @@ type target struct {
 	version *edgewise.Version
 	handle  *handle
 	status  edgewise.Status
+	split   *split // of the version that serves, while another one gets a share of its requests
 }
 
-// Infer hands a request to the version it names, or to the one that serves when it names none. One that continues a
-// sequence goes to the version that the sequence has begun with, as long as that is there. An error names the version
-// that the request came to, once there is one.
+// Infer hands a request to the version it names, or to the one that serves when it names none, or to the one beside it
+// that gets a share of its requests. One that continues a sequence goes to the version that the sequence has begun
+// with, as long as that is there. An error names the version that the request came to, once there is one.
 func (m *Manager) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
-	h := m.continuing(req)
-	if h == nil {
-		var err error
-		if h, err = m.acquire(req.Model); err != nil {
-			return nil, err
-		}
+	h, err := m.enter(ctx, req)
+	if err != nil {
+		return nil, err
 	}
 	defer h.release()
 	resp, err := h.loaded.Infer(ctx, req)
@@ -46,6 +44,22 @@ func (m *Manager) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.R
 		return nil, edgewise.About(h.id, err)
 	}
 	return resp, nil
+}
+
+// enter returns the handle of the version that a request comes to, in use as that of acquire is.
+func (m *Manager) enter(ctx context.Context, req *edgewise.Request) (*handle, error) {
+	if h := m.continuing(req); h != nil {
+		return h, nil
+	}
+	for {
+		t, err := m.target(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		if t.handle.acquire() {
+			return t.handle, nil
+		}
+	}
 }
 
 // Resolve returns the version that id stands for, whether or not it is ready; the version is 0 when none serves. ok is

@@ -197,7 +197,7 @@ func (g *Registry) addBase(staging *store.Staging, base edgewise.ModelID, came [
 	return files, nil
 }
 
-// DeleteVersion deletes a version that no label points to and no ensemble pins.
+// DeleteVersion deletes a version that no label points to, no ensemble pins and no rollout compares.
 func (g *Registry) DeleteVersion(ctx context.Context, id edgewise.ModelID) error {
 	unlock, err := g.lockStored(ctx, "registry.DeleteVersion", id.Name)
 	if err != nil {
@@ -209,6 +209,10 @@ func (g *Registry) DeleteVersion(ctx context.Context, id edgewise.ModelID) error
 
 // deleteVersion is DeleteVersion with the model's lock held.
 func (g *Registry) deleteVersion(ctx context.Context, id edgewise.ModelID) error {
+	if g.manager.SplitOf(id.Name).Has(id.Version) {
+		return edgewise.Errorf("registry.DeleteVersion", edgewise.Conflict,
+			"model %v cannot be deleted while a rollout compares it with another version: stop that first", id)
+	}
 	if err := g.unpinned(ctx, id, "deleted", func() error { return g.store.DeleteVersion(ctx, id) }); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/store"
 )
@@ -30,6 +31,9 @@ func (g *Registry) Rename(ctx context.Context, name, to string) error {
 	}
 	if g.Lookup(to) != nil {
 		return edgewise.Errorf(op, edgewise.Exists, "model %q exists already", to).WithField("name")
+	}
+	if g.manager.SplitOf(name) != (manager.Split{}) {
+		return edgewise.Errorf(op, edgewise.Conflict, "model %q cannot be renamed while it has a rollout: stop that first", name)
 	}
 	err := g.unpinned(ctx, edgewise.ModelID{Name: name}, "renamed", func() error {
 		return g.store.Rename(ctx, name, to, func(v *edgewise.Version, dir string) (store.Rewritten, error) {
