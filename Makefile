@@ -152,10 +152,11 @@ FIRST ?= 1
 differential: build
 	$(GO) test -count=1 -timeout 24h ./test/differential -differential.models=$(MODELS_GENERATED) -differential.first=$(FIRST) -v
 
-## fault: the long kill loop: CYCLES times kill -9 at a random moment
+## fault: the long kill loop: CYCLES times kill -9 at a random moment; and 300 simulated rollouts of each kind of version
 CYCLES ?= 500
 fault: build wabt
-	$(GO) test -count=1 -timeout 60m ./test/fault -fault.cycles=$(CYCLES) -fault.uploads=200 -v
+	$(GO) test -count=1 -timeout 60m ./test/fault -fault.cycles=$(CYCLES) -fault.uploads=200 -fault.rollouts=$(CYCLES) -v
+	$(GO) test -count=1 -timeout 60m ./appliance/rollout -rollout.runs=300 -v
 
 ## soak: full load with uploads, swaps, cancels and failures for SOAK, and SWAPS hot swaps in each isolation mode
 SOAK ?= 10m

@@ -65,6 +65,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	work.Go(func() { a.past.Run(background) })
 	work.Go(func() { a.recordings.Run(background) })
 	work.Go(func() { a.alerts.Run(background) })
+	work.Go(func() { a.rollouts.Run(background) })
 	work.Go(func() { a.system.Run(background) })
 	var runtime sync.WaitGroup
 	failed := make(chan error, 1)

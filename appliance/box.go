@@ -24,6 +24,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 	"github.com/edgewise-ai/edgewise/appliance/recordings"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
+	"github.com/edgewise-ai/edgewise/appliance/rollout"
 	"github.com/edgewise-ai/edgewise/host"
 )
 
@@ -363,6 +364,8 @@ func checkDocument(bucket, key string, value []byte) error {
 		err = golden.CheckDocument(bucket, key, value)
 	case boxBucket:
 		_, err = decodeBox(key, value)
+	case rollout.Bucket:
+		err = rollout.Check(key, value)
 	case registry.DeploymentsBucket:
 		err = json.Unmarshal(value, &admin.Deployment{})
 	default:

@@ -34,6 +34,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/recordings"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/appliance/repository"
+	"github.com/edgewise-ai/edgewise/appliance/rollout"
 	"github.com/edgewise-ai/edgewise/appliance/safestart"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
@@ -61,6 +62,7 @@ type App struct {
 	manager      *manager.Manager
 	registry     *registry.Registry
 	repositories *repository.Repositories
+	rollouts     *rollout.Rollouts
 	cache        *cache.Cache     // of responses
 	inside       edgewise.Inferer // answers the requests of steps and ensembles
 	engine       *engine
@@ -137,7 +139,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		a.safe.Undo()
 		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
-	a.monitor.Resolve = a.manager.Resolve
+	a.monitor.Resolve, a.monitor.Reached = a.manager.Resolve, a.rollouts.Observe
 	a.inside = a.tracer.Inferer(a.monitor.Inside(a.manager))
 	a.monitor.Outside = monitor.Timed{Inner: a.tracer.Inferer(a.manager), Explain: a.repositories.Explain}
 	a.engine = &engine{
@@ -167,6 +169,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 // openRegistry makes what is stored be served.
 func (a *App) openRegistry() {
 	c, logger := a.config, a.logger
+	prove := func(ctx context.Context, id edgewise.ModelID) error { return a.goldens.Prove(ctx, id) }
 	a.manager = manager.New(manager.Config{
 		Load: func(ctx context.Context, v *edgewise.Version) (*manager.Loaded, error) {
 			return a.registry.LoadVersion(ctx, v)
@@ -182,11 +185,14 @@ func (a *App) openRegistry() {
 		Store: a.store, Serving: a.serving, Manager: a.manager, Documents: a.documents, History: a.history,
 		Loading: a.safe.Loading, Changed: a.modelChanged, Keep: a.keptVersions,
 		Renamed: a.followRenamings,
-		Prove:   func(ctx context.Context, id edgewise.ModelID) error { return a.goldens.Prove(ctx, id) },
-		Logger:  logger.With("part", "registry"),
+		Prove:   prove, Logger: logger.With("part", "registry"),
 	})
 	a.repositories = repository.New(c.Repository, repositories(c.Repository.Folders), a.registry, defaults(c),
 		logger.With("part", "repository"))
+	a.rollouts = rollout.Open(rollout.Config{
+		Documents: a.documents, Manager: a.manager, Models: a.registry, Prove: prove, Publish: a.publish,
+		Alert: a.alerts.Tell, Audit: a.accounts.Record, Logger: logger.With("part", "rollout"),
+	})
 }
 
 // servingConfig is what loading versions needs.
@@ -293,6 +299,7 @@ func (a *App) metrics() func() ([]byte, string, error) {
 		GRPC: a.grpcUsage, Latencies: a.latency, Durations: a.config.Metrics.CounterLatencies, Machine: a.config.Metrics.CPU,
 		Cache:   func() observe.CacheUsage { return observe.CacheUsage(a.cache.Usage()) },
 		Devices: a.hardware.List, Outcomes: a.monitor.History.Outcomes, Unknown: a.monitor.History.Unknown,
+		Rollouts: a.rollouts.Metrics,
 	}).Page
 }
 

@@ -198,6 +198,9 @@ func (a *App) modelChanged(id edgewise.ModelID, what string) {
 		a.monitor.Learn(a.registry.Records())
 	}
 	if what == "deleted" {
+		if id.Version == 0 {
+			a.rollouts.Forget(id.Name)
+		}
 		if err := errors.Join(a.notes.Forget(id), a.goldens.Forget(id)); err != nil {
 			a.logger.Error("removing the notes and goldens of what was deleted", "model", id.String(), "error", err)
 		}

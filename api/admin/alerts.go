@@ -11,6 +11,9 @@ const (
 	AlertModelDown   = "model_down"  // Above is not used
 )
 
+// AlertRollout is the kind of an alert without a rule: a rollout has taken a version back.
+const AlertRollout = "rollout"
+
 // AlertRule says when an alert begins.
 type AlertRule struct {
 	Kind    string  `json:"kind"`

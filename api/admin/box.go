@@ -140,6 +140,7 @@ const (
 	CausePublish  = "publish" // a draft was published
 	CauseStep     = "step"    // a step was compiled in the page
 	CauseRestore  = "restore"
+	CauseRollout  = "rollout" // a rollout promoted a version
 )
 
 // Deployment is a move of a label, also one that failed.

@@ -79,6 +79,34 @@ func (c *Client) DeleteModel(ctx context.Context, name string) error {
 	return c.call(ctx, http.MethodDelete, modelPath(name), nil, nil)
 }
 
+// Rollouts lists the present or the latest rollout of each model.
+func (c *Client) Rollouts(ctx context.Context) ([]admin.Rollout, error) {
+	var list []admin.Rollout
+	err := c.call(ctx, http.MethodGet, "/api/v1/rollouts", nil, &list)
+	return list, err
+}
+
+// Rollout returns the present or the latest rollout of a model. Errors: NotFound.
+func (c *Client) Rollout(ctx context.Context, name string) (admin.Rollout, error) {
+	var r admin.Rollout
+	err := c.call(ctx, http.MethodGet, modelPath(name)+"/rollout", nil, &r)
+	return r, err
+}
+
+// StartRollout loads the candidate of a plan and begins the rollout.
+func (c *Client) StartRollout(ctx context.Context, name string, plan admin.RolloutPlan) (admin.Rollout, error) {
+	var r admin.Rollout
+	err := c.call(ctx, http.MethodPost, modelPath(name)+"/rollout", plan, &r)
+	return r, err
+}
+
+// MoveRollout does promote, stop or rollback to a rollout in progress.
+func (c *Client) MoveRollout(ctx context.Context, name, action string) (admin.Rollout, error) {
+	var r admin.Rollout
+	err := c.call(ctx, http.MethodPost, modelPath(name)+"/rollout/"+action, nil, &r)
+	return r, err
+}
+
 func modelPath(name string) string { return "/api/v1/models/" + url.PathEscape(name) }
 
 func labelPath(name, label string) string {

@@ -104,15 +104,15 @@ func (h *History) Note(id edgewise.ModelID, o Outcome) {
 	switch {
 	case outcome == answered:
 		s.health.add(false)
-	case !refusedRequest(o.Err):
+	case !Refused(o.Err):
 		s.health.last.Store(&lastError{time.Now(), edgewise.KindOf(o.Err), message(o.Err), o.Number})
 		s.health.add(true)
 	}
 }
 
-// refusedRequest tells whether err says nothing about the health of the model that the request was meant for: by its
+// Refused tells whether err says nothing about the health of the model that the request was meant for: by its
 // kind, or because a step has refused its input.
-func refusedRequest(err error) bool {
+func Refused(err error) bool {
 	_, own := errors.AsType[*edgewise.StepRefusal](err)
 	return own || edgewise.KindOf(err).Refusal()
 }

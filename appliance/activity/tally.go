@@ -215,6 +215,9 @@ type Times [TimeBuckets]uint64
 // TimeBuckets is the number of buckets of a histogram.
 const TimeBuckets = buckets
 
+// Add counts a time.
+func (t *Times) Add(d time.Duration) { t[bucketOf(d)]++ }
+
 // Merge adds other times.
 func (t *Times) Merge(other *Times) {
 	for i, n := range other {

@@ -108,15 +108,28 @@ func (a *Alerts) Minute(samples []activity.Sample) {
 	for _, alert := range told {
 		a.config.Logger.Warn("alert", "kind", alert.Kind, "subject", alert.Subject, "ended", alert.Ended, "text", alert.Text)
 	}
-	if len(told) > 0 {
-		m := a.message(told)
-		for _, t := range a.targets {
-			t.queue(m)
-		}
-	}
+	a.tell(told)
 	if changed && a.config.Changed != nil {
 		a.config.Changed(active)
 	}
+}
+
+// tell queues a message about alerts, if there are any.
+func (a *Alerts) tell(list []admin.Alert) {
+	if len(list) == 0 {
+		return
+	}
+	m := a.message(list)
+	for _, t := range a.targets {
+		t.queue(m)
+	}
+}
+
+// Tell queues a message about what has happened to a subject, which no rule looks for and which does not last.
+func (a *Alerts) Tell(kind, subject, text string) {
+	text = oneLine(strings.ToValidUTF8(text, "?"))
+	a.config.Logger.Warn("alert", "kind", kind, "subject", subject, "text", text)
+	a.tell([]admin.Alert{{Kind: kind, Subject: subject, Since: time.Now().UTC(), Text: text}})
 }
 
 // maxTold bounds the alerts in one message.

@@ -31,6 +31,10 @@ type Monitor struct {
 	// Resolve returns the version that id stands for, and whether it exists. It is set before the first request.
 	Resolve func(id edgewise.ModelID) (resolved edgewise.ModelID, ok bool)
 
+	// Reached is called after a request that named no version has come to one and ended. It is set before the first request;
+	// nil: nobody needs to know.
+	Reached func(id edgewise.ModelID, began time.Time, took time.Duration, err error)
+
 	ensembles atomic.Pointer[map[string]bool] // names of models of which a version is an ensemble
 	kept      atomic.Int64                    // requests kept in this second
 	told      atomic.Int64                    // requests published in this second
@@ -108,26 +112,31 @@ type ending struct {
 	answered  bool                // a client sent it, and it was not refused before it could run
 }
 
-// subject returns the version that a request was for. ok is false for an unknown version: names that clients make up
-// take no memory.
-func (w *Monitor) subject(e *ending) (id edgewise.ModelID, ok bool) {
+// subject returns the version that a request was for, and whether it came there. ok is false for an unknown version:
+// names that clients make up take no memory.
+func (w *Monitor) subject(e *ending) (id edgewise.ModelID, reached, ok bool) {
 	if e.resp != nil {
-		return e.resp.Model, true
+		return e.resp.Model, true, true
 	}
 	id = e.req.Model
 	if about, ok := errors.AsType[*edgewise.Error](e.err); ok && about.Model.Name == id.Name {
+		reached = id.Version == 0 && about.Model.Version != 0
 		id = about.Model
 	}
-	return w.Resolve(id)
+	id, ok = w.Resolve(id)
+	return id, reached, ok
 }
 
 // ended counts a request, also for the metrics, with one reading of the clock.
 func (w *Monitor) ended(ctx context.Context, e *ending) {
 	took := time.Since(e.began)
-	id, ok := w.subject(e)
+	id, reached, ok := w.subject(e)
 	if !ok {
 		w.History.NoteUnknown()
 		return
+	}
+	if reached && e.req.Model.Version == 0 && w.Reached != nil {
+		w.Reached(id, e.began, took, e.err)
 	}
 	if e.err == nil {
 		w.latency.Observe(id, took, e.resp.Timing)

@@ -33,6 +33,7 @@ type Source struct {
 
 	Outcomes func() map[edgewise.ModelID][]edgewise.OutcomeCount // of requests, by version; nil: none are counted
 	Unknown  func() uint64                                       // requests to models that do not exist
+	Rollouts func() []Rollout                                    // in progress; nil: there are none
 
 	Latencies *Latencies // nil: none are measured
 	Durations bool       // whether the cumulative times of Triton's names are on the page
@@ -140,6 +141,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		float64(cache.Evicted))
 	c.collectOutcomes(to)
 	c.collectGRPC(to)
+	c.collectRollouts(to)
 	if c.source.Devices != nil {
 		collectDevices(to, c.source.Devices())
 	}

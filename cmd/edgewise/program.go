@@ -156,8 +156,8 @@ func (p *program) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(p.serve(), p.model(), p.golden(), p.recording(), p.replay(), p.infer(), p.perf(), p.step(), p.demo(), p.doctor(),
-		p.update(), p.user(), p.helper(), p.configuration(), p.version())
+	root.AddCommand(p.serve(), p.model(), p.golden(), p.rollout(), p.recording(), p.replay(), p.infer(), p.perf(), p.step(),
+		p.demo(), p.doctor(), p.update(), p.user(), p.helper(), p.configuration(), p.version())
 	return root
 }
 

@@ -110,6 +110,7 @@ var services = []string{
 	"appliance/recordings",
 	"appliance/registry",
 	"appliance/repository",
+	"appliance/rollout",
 	"appliance/safestart",
 	"appliance/serving",
 	"appliance/updates",

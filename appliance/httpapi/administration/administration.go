@@ -53,6 +53,8 @@ type Deps struct {
 	Alerts *alerts.Alerts
 	// Recordings are recorded requests. Nil: the routes about them are not there.
 	Recordings Recordings
+	// Rollouts bring versions live by stages. Nil: the routes about them are not there.
+	Rollouts Rollouts
 	// System changes the system that the box runs on. Nil: the routes about it are not there.
 	System System
 }
@@ -81,6 +83,7 @@ func Register(s *httpapi.Server, deps Deps) {
 		{h.Hub != nil, h.activityRoutes},
 		{h.Alerts != nil, h.alertRoutes},
 		{h.Recordings != nil, h.recordingRoutes},
+		{h.Rollouts != nil, h.rolloutRoutes},
 	} {
 		if part.there {
 			s.Handle(part.routes()...)

@@ -929,6 +929,95 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/models/{model}/rollout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The present or the latest rollout of a model */
+        get: operations["getRollout"];
+        put?: never;
+        /**
+         * Bring a version live by stages
+         * @description Loads the candidate beside the live version, and answers when it is ready and gets the share of the first stage. 409 while the model has a rollout in progress, where clients of the live version cannot use the candidate, and where the candidate does not pass its goldens (`reason: goldens_failed`).
+         */
+        post: operations["startRollout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/models/{model}/rollout/promote": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make the candidate of a rollout live now */
+        post: operations["promoteRollout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/models/{model}/rollout/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End a rollout: what is live stays live and answers all requests */
+        post: operations["stopRollout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/models/{model}/rollout/rollback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Take the candidate of a rollout back */
+        post: operations["rollBackRollout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/rollouts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The present or the latest rollout of each model, by name */
+        get: operations["listRollouts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/models/{model}/deployments": {
         parameters: {
             query?: never;
@@ -2225,6 +2314,102 @@ export interface components {
         Rename: {
             name: components["schemas"]["Name"];
         };
+        RolloutPlan: {
+            /**
+             * Format: int64
+             * @description the candidate
+             */
+            version: number;
+            /** @description by percent, ascending; preset: 5, 25 and 50 % */
+            stages?: {
+                /** @description of the requests that go to the candidate: more than 0, less than 100 */
+                percent: number;
+                /**
+                 * Format: int64
+                 * @description how long it lasts at most while the candidate has answered 30 requests; 0: until it has answered the number of requests
+                 */
+                seconds?: number;
+                /**
+                 * Format: int64
+                 * @description to the candidate, after which it is passed; 0: by time alone
+                 */
+                requests?: number;
+            }[];
+            /** @description empty: each request is sent for itself; caller, or parameter: with the name of one: those of the same value go to the same version */
+            sticky?: string;
+            /**
+             * Format: int64
+             * @description how long the predecessor stays loaded after the promotion
+             * @default 3600
+             */
+            watch_seconds?: number;
+            /**
+             * @description chance at most that a candidate as good as the live version is taken back
+             * @default 1
+             */
+            false_alarm_percent?: number;
+            /**
+             * @description how much longer a request to the candidate may take
+             * @default 10
+             */
+            latency_percent?: number;
+            /**
+             * Format: int64
+             * @description the same, if it is more
+             * @default 500
+             */
+            latency_microseconds?: number;
+        };
+        Rollout: {
+            model: string;
+            /**
+             * Format: int64
+             * @description the predecessor
+             */
+            from: number;
+            plan: components["schemas"]["RolloutPlan"];
+            /** @enum {string} */
+            state: "running" | "promoting" | "watching" | "reverting" | "done" | "rolled_back" | "stopped" | "replaced";
+            /** @description in the stages of the plan */
+            stage: number;
+            /** @description of the requests that go to the candidate now */
+            percent: number;
+            /** @description seconds of the stage, or of the watch, while the box ran */
+            elapsed: number;
+            actor: string;
+            started: components["schemas"]["Time"];
+            ended?: components["schemas"]["Time"];
+            /** @description of its end, or of the latest move that failed */
+            reason?: string;
+            live: components["schemas"]["RolloutArm"];
+            candidate: components["schemas"]["RolloutArm"];
+            evidence: {
+                /** @enum {string} */
+                condition: "error_rate" | "latency";
+                /** @description how many times a bet that the candidate is worse has multiplied its stake */
+                value: number;
+                /** @description the value at which the candidate is taken back */
+                bound: number;
+            }[];
+            events: {
+                time: components["schemas"]["Time"];
+                state: string;
+                stage: number;
+                text: string;
+            }[];
+        };
+        /** @description what was counted of one version, of requests that named no version */
+        RolloutArm: {
+            /** Format: int64 */
+            requests: number;
+            /**
+             * Format: int64
+             * @description of these, that were not answered for whatever reason
+             */
+            errors: number;
+            p50_us?: number;
+            p99_us?: number;
+        };
         Dependant: {
             name: string;
             /** Format: int64 */
@@ -2535,7 +2720,7 @@ export interface components {
             to: number;
             actor: string;
             /** @enum {string} */
-            cause: "upload" | "label" | "rollback" | "remove" | "load" | "import" | "publish" | "step" | "restore";
+            cause: "upload" | "label" | "rollback" | "remove" | "load" | "import" | "publish" | "step" | "restore" | "rollout";
             /** @description false: it failed and nothing changed */
             done: boolean;
             error?: string;
@@ -4814,6 +4999,146 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LabelMove"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getRollout: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The rollout with its evidence */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rollout"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    startRollout: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RolloutPlan"];
+            };
+        };
+        responses: {
+            /** @description It has begun */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rollout"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    promoteRollout: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The rollout */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rollout"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    stopRollout: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The rollout */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rollout"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    rollBackRollout: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The rollout */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rollout"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    listRollouts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Rollouts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rollout"][];
                 };
             };
             default: components["responses"]["Error"];

@@ -169,7 +169,7 @@ export const shell: Messages['shell'] = {
   backToVersion: (to, label) => `zurück zu Version ${to}${label}`,
   labelRemoved: (label) => `Label ${label} entfernt`,
   versionChange: (versions) => `Version ${versions}`,
-  causes: { upload: 'hochgeladen', label: 'aktiviert', rollback: 'zurückgerollt', remove: 'entfernt', load: 'geladen', import: 'importiert', publish: 'veröffentlicht', step: 'bereitgestellt', restore: 'wiederhergestellt' },
+  causes: { upload: 'hochgeladen', label: 'aktiviert', rollback: 'zurückgerollt', remove: 'entfernt', load: 'geladen', import: 'importiert', publish: 'veröffentlicht', step: 'bereitgestellt', restore: 'wiederhergestellt', rollout: 'ausgerollt' },
   deploymentsRollbacksAreListed: 'Hier stehen Bereitstellungen und Rollbacks mit Benutzer, Zeit und Versionen.',
   failedNothingChanged: 'fehlgeschlagen, nichts geändert',
   nSignatureChanges: (n) => plural(n, { one: '# Änderung der Signatur', other: '# Änderungen der Signatur' }),

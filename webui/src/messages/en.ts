@@ -168,7 +168,7 @@ export const shell = {
   backToVersion: (to: number, label: string) => `back to version ${to}${label}`,
   labelRemoved: (label: string) => `label ${label} removed`,
   versionChange: (versions: string) => `version ${versions}`,
-  causes: { upload: 'uploaded', label: 'activated', rollback: 'rolled back', remove: 'removed', load: 'loaded', import: 'imported', publish: 'published', step: 'deployed', restore: 'restored' },
+  causes: { upload: 'uploaded', label: 'activated', rollback: 'rolled back', remove: 'removed', load: 'loaded', import: 'imported', publish: 'published', step: 'deployed', restore: 'restored', rollout: 'rolled out' },
   deploymentsRollbacksAreListed: 'Deployments and rollbacks are listed here, each with its user, time and versions.',
   failedNothingChanged: 'failed, nothing changed',
   nSignatureChanges: (n: number) => plural(n, { one: '# signature change', other: '# signature changes' }),

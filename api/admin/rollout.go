@@ -1,0 +1,163 @@
+package admin
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// The states of a rollout. The first four go on by themselves, and the others are its end.
+const (
+	RolloutRunning   = "running"     // the candidate gets the share of a stage
+	RolloutPromoting = "promoting"   // the label live is being moved to the candidate
+	RolloutWatching  = "watching"    // the candidate is live, and its predecessor stays loaded
+	RolloutReverting = "reverting"   // the label live is being moved back
+	RolloutDone      = "done"        // the candidate is live
+	RolloutBack      = "rolled_back" // the predecessor is live
+	RolloutStopped   = "stopped"     // somebody ended it: what was live stays live
+	RolloutReplaced  = "replaced"    // the label live was moved by others, or a version was deleted
+)
+
+// The conditions of a rollout that evidence is gathered on.
+const (
+	RolloutErrors  = "error_rate"
+	RolloutLatency = "latency"
+)
+
+// RolloutPlan is the body of POST /api/v1/models/{model}/rollout. Members that are missing have the presets.
+type RolloutPlan struct {
+	Version int64          `json:"version"`          // the candidate
+	Stages  []RolloutStage `json:"stages,omitempty"` // by percent, ascending; preset: 5, 25 and 50 %
+	// Sticky is empty where each request is sent for itself, "caller", or "parameter:" with the name of a parameter.
+	Sticky string `json:"sticky,omitempty"`
+	// WatchSeconds is for how long the predecessor stays loaded after the promotion.
+	WatchSeconds *int64 `json:"watch_seconds,omitempty"`
+	// FalseAlarmPercent is the chance at most that a candidate as good as the live version is taken back.
+	FalseAlarmPercent *float64 `json:"false_alarm_percent,omitempty"`
+	// LatencyPercent and LatencyMicroseconds are how much longer a request to the candidate may take: the larger of both.
+	LatencyPercent      *float64 `json:"latency_percent,omitempty"`
+	LatencyMicroseconds *int64   `json:"latency_microseconds,omitempty"`
+}
+
+// RolloutStage is one stage of a plan. It is passed once the candidate has answered Requests, or once it has lasted for
+// Seconds and the candidate has answered 30.
+type RolloutStage struct {
+	Percent  float64 `json:"percent"` // of the requests that go to the candidate
+	Seconds  int64   `json:"seconds"`
+	Requests int64   `json:"requests"`
+}
+
+// Rollout is the present or the latest rollout of a model: GET /api/v1/models/{model}/rollout.
+type Rollout struct {
+	Model     string      `json:"model"`
+	From      int64       `json:"from"` // the predecessor
+	Plan      RolloutPlan `json:"plan"`
+	State     string      `json:"state"`
+	Stage     int         `json:"stage"`   // in Plan.Stages
+	Percent   float64     `json:"percent"` // of the requests that go to the candidate now
+	Elapsed   float64     `json:"elapsed"` // seconds of the stage, or of the watch, while the box ran
+	Actor     string      `json:"actor"`   // who began it
+	Started   time.Time   `json:"started"`
+	Ended     time.Time   `json:"ended,omitzero"`
+	Reason    string      `json:"reason,omitempty"` // of its end, or of the last attempt that failed
+	Live      RolloutArm  `json:"live"`             // what was counted of the predecessor in all stages
+	Candidate RolloutArm  `json:"candidate"`        // and of the candidate, also in the watch
+	// Evidence against the candidate; the rollout goes back when a value reaches its bound.
+	Evidence []RolloutEvidence `json:"evidence"`
+	Events   []RolloutEvent    `json:"events"` // oldest first, at most 64
+}
+
+// RolloutArm is what was counted of one of the two versions: of requests that name no version, since the rollout began.
+type RolloutArm struct {
+	Requests uint64   `json:"requests"`
+	Errors   uint64   `json:"errors"` // of these, that were not answered, for whatever reason
+	P50      *float64 `json:"p50_us,omitempty"`
+	P99      *float64 `json:"p99_us,omitempty"`
+}
+
+// RolloutEvidence is how strongly what was measured speaks against the candidate: how many times a bet on its being
+// worse has multiplied its stake.
+type RolloutEvidence struct {
+	Condition string  `json:"condition"` // error_rate or latency
+	Value     float64 `json:"value"`
+	Bound     float64 `json:"bound"`
+}
+
+// RolloutEvent is a change of a rollout.
+type RolloutEvent struct {
+	Time  time.Time `json:"time"`
+	State string    `json:"state"`
+	Stage int       `json:"stage"`
+	Text  string    `json:"text"`
+}
+
+// Active tells whether a rollout goes on.
+func (r *Rollout) Active() bool {
+	switch r.State {
+	case RolloutRunning, RolloutPromoting, RolloutWatching, RolloutReverting:
+		return true
+	}
+	return false
+}
+
+// ParseRolloutStage reads PERCENT:TIME:REQUESTS, such as 5:10m:500.
+func ParseRolloutStage(text string) (s RolloutStage, err error) {
+	wrong := fmt.Errorf("stage %.40q: want PERCENT:TIME:REQUESTS, such as 5:10m:500", text)
+	parts := strings.Split(text, ":")
+	if len(parts) != 3 {
+		return s, wrong
+	}
+	if s.Percent, err = strconv.ParseFloat(strings.TrimSuffix(parts[0], "%"), 64); err != nil {
+		return s, wrong
+	}
+	lasts, err := time.ParseDuration(parts[1])
+	if err != nil {
+		return s, wrong
+	}
+	s.Seconds = int64(lasts / time.Second)
+	if s.Requests, err = strconv.ParseInt(parts[2], 10, 64); err != nil {
+		return s, wrong
+	}
+	return s, nil
+}
+
+// String says where a rollout is.
+func (r *Rollout) String() string {
+	text := fmt.Sprintf("model %q: from version %d to version %d: %s, stage %d of %d, %g %% of the requests", r.Model, r.From,
+		r.Plan.Version, r.State, r.Stage+1, len(r.Plan.Stages), r.Percent)
+	if r.Reason != "" {
+		text += "\n  " + r.Reason
+	}
+	return text
+}
+
+// Describe writes where a rollout is, with its evidence, for people.
+func (r *Rollout) Describe(w io.Writer) {
+	fmt.Fprintln(w, r)
+	table := tabwriter.NewWriter(w, 2, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "\nVERSION\tREQUESTS\tERRORS\tP50\tP99")
+	for i, arm := range []RolloutArm{r.Live, r.Candidate} {
+		fmt.Fprintf(table, "%d\t%d\t%d\t%s\t%s\n", []int64{r.From, r.Plan.Version}[i], arm.Requests, arm.Errors,
+			milliseconds(arm.P50), milliseconds(arm.P99))
+	}
+	fmt.Fprintln(table, "\nEVIDENCE\tVALUE\tTAKEN BACK AT")
+	for _, e := range r.Evidence {
+		fmt.Fprintf(table, "%s\t%.3g\t%.0f\n", e.Condition, e.Value, e.Bound)
+	}
+	_ = table.Flush()
+	fmt.Fprintln(w)
+	for _, e := range r.Events {
+		fmt.Fprintf(w, "%s  %s\n", e.Time.Local().Format("2006-01-02 15:04:05"), e.Text)
+	}
+}
+
+// milliseconds writes microseconds as milliseconds, "-" where there are none.
+func milliseconds(us *float64) string {
+	if us == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f ms", *us/1000)
+}

@@ -1,0 +1,71 @@
+package administration
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+)
+
+// Rollouts bring versions live by stages. All methods are safe for concurrent use.
+type Rollouts interface {
+	// List returns the present or the latest rollout of each model, Get that of one. Errors: NotFound.
+	List() []admin.Rollout
+	Get(model string) (admin.Rollout, error)
+	// Start loads the candidate and begins a rollout. Errors: Invalid with Field, NotFound, Conflict, and why the candidate
+	// cannot be loaded.
+	Start(ctx context.Context, model string, plan admin.RolloutPlan) (admin.Rollout, error)
+	// Promote makes the candidate live now, Stop leaves live what is live, Back takes the candidate back. Errors: NotFound,
+	// Conflict when the rollout has ended, those of Models.SetLabel.
+	Promote(ctx context.Context, model string) (admin.Rollout, error)
+	Stop(ctx context.Context, model string) (admin.Rollout, error)
+	Back(ctx context.Context, model string) (admin.Rollout, error)
+}
+
+// rolloutRoutes are about versions that go live by stages.
+func (h *handlers) rolloutRoutes() []httpapi.Route {
+	const read, operate, path = edgewise.Read, edgewise.Operate, modelPath + "/rollout"
+	routes := []httpapi.Route{
+		{Method: "GET", Path: "/api/v1/rollouts", Handler: get(h.rollouts), Rights: read},
+		{Method: "GET", Path: path, Handler: showModel(h.rollout), Rights: read},
+		act("POST", path, "rollout.start", operate, h.startRollout),
+	}
+	for action, do := range map[string]func(ctx context.Context, model string) (admin.Rollout, error){
+		"promote": h.Rollouts.Promote, "stop": h.Rollouts.Stop, "rollback": h.Rollouts.Back,
+	} {
+		routes = append(routes, act("POST", path+"/"+action, "rollout."+action, operate,
+			find(func(ctx context.Context, id edgewise.ModelID) (admin.Rollout, error) { return do(ctx, id.Name) })))
+	}
+	return routes
+}
+
+// rollouts lists the rollouts: GET /api/v1/rollouts.
+func (h *handlers) rollouts() []admin.Rollout { return h.Rollouts.List() }
+
+// rollout shows the present or the latest rollout of a model: GET /api/v1/models/{name}/rollout.
+func (h *handlers) rollout(_ *httpapi.Request, id edgewise.ModelID) (admin.Rollout, error) {
+	return h.Rollouts.Get(id.Name)
+}
+
+// startRollout begins a rollout: POST /api/v1/models/{name}/rollout.
+func (h *handlers) startRollout(r *httpapi.Request) error {
+	id, err := modelID(r)
+	if err != nil {
+		return err
+	}
+	var plan admin.RolloutPlan
+	if err := r.ReadStrictJSON(&plan); err != nil {
+		return err
+	}
+	r.Detail = "version " + strconv.FormatInt(plan.Version, 10)
+	begun, err := h.Rollouts.Start(r.WorkContext(), id.Name, plan)
+	if err != nil {
+		return err
+	}
+	r.Status(fiber.StatusCreated)
+	return r.WriteJSON(begun)
+}

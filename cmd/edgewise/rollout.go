@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/api/client"
+)
+
+func (p *program) rollout() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rollout",
+		Short: "Bring a version live by stages, and take it back when it is worse",
+		Args:  cobra.ArbitraryArgs,
+		RunE:  unknownCommand,
+	}
+	cmd.AddCommand(p.rolloutStart(), p.rolloutList(),
+		p.rolloutOf("show", "Show the present or the latest rollout of a model, with its evidence", (*client.Client).Rollout))
+	for action, short := range map[string]string{
+		"promote": "Make the candidate live now", "stop": "End a rollout: what is live stays live",
+		"rollback": "Take the candidate back",
+	} {
+		cmd.AddCommand(p.rolloutOf(action, short, func(box *client.Client, ctx context.Context, name string) (admin.Rollout, error) {
+			return box.MoveRollout(ctx, name, action)
+		}))
+	}
+	return cmd
+}
+
+func (p *program) rolloutStart() *cobra.Command {
+	var plan admin.RolloutPlan
+	var stages []string
+	var watch, longer time.Duration
+	var alarm, slower float64
+	cmd := &cobra.Command{
+		Use:   "start NAME:VERSION",
+		Short: "Send a growing share of the requests to a version, and make it live",
+		Long: "Start loads a stored version beside the live one and sends it the share of the first stage. A stage is passed after\n" +
+			"its time or its number of requests to the version, whichever comes first; after the last one the version goes live.\n" +
+			"The box takes it back by itself when it fails more often or answers later than the live one.",
+		Args: arguments("NAME:VERSION"),
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&stages, "stage", nil, "PERCENT:TIME:REQUESTS, such as 5:10m:500; time or requests may be 0;\n"+
+		"give it once for each stage (default 5:10m:500, 25:10m:2000, 50:10m:2000)")
+	flags.StringVar(&plan.Sticky, "sticky", "", "requests that stay together: caller, or parameter:NAME")
+	flags.DurationVar(&watch, "watch", time.Hour, "how long the version before it stays loaded once it is live")
+	flags.Float64Var(&alarm, "false-alarm", 1, "chance, in percent, that a version is taken back without being worse")
+	flags.Float64Var(&slower, "slower", 10, "how much longer requests may take, in percent")
+	flags.DurationVar(&longer, "longer", 500*time.Microsecond, "how much longer they may take, if that is more")
+	cmd.RunE = p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		id, err := modelID(args[0])
+		if err != nil {
+			return err
+		}
+		if id.Version == 0 {
+			return usageError{fmt.Errorf("%q names no version: want NAME:VERSION", args[0])}
+		}
+		for _, text := range stages {
+			stage, err := admin.ParseRolloutStage(text)
+			if err != nil {
+				return usageError{err}
+			}
+			plan.Stages = append(plan.Stages, stage)
+		}
+		plan.Version = id.Version
+		seconds, microseconds := int64(watch/time.Second), longer.Microseconds()
+		plan.WatchSeconds, plan.LatencyMicroseconds = &seconds, &microseconds
+		plan.FalseAlarmPercent, plan.LatencyPercent = &alarm, &slower
+		begun, err := box.StartRollout(ctx, id.Name, plan)
+		if err != nil {
+			return err
+		}
+		return p.printRollout(begun)
+	})
+	return cmd
+}
+
+// rolloutOf is a command that prints the rollout that do returns.
+func (p *program) rolloutOf(
+	name, short string, do func(box *client.Client, ctx context.Context, model string) (admin.Rollout, error),
+) *cobra.Command {
+	return &cobra.Command{
+		Use:   name + " NAME",
+		Short: short,
+		Args:  arguments("NAME"),
+		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+			r, err := do(box, ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return p.printRollout(r)
+		}),
+	}
+}
+
+func (p *program) rolloutList() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the present or the latest rollout of each model",
+		Args:    arguments(),
+		RunE: p.boxed(func(ctx context.Context, box *client.Client, _ []string) error {
+			list, err := box.Rollouts(ctx)
+			if err != nil {
+				return err
+			}
+			return p.print(list, func(w io.Writer) {
+				for _, r := range list {
+					fmt.Fprintln(w, &r)
+				}
+			})
+		}),
+	}
+}
+
+func (p *program) printRollout(r admin.Rollout) error {
+	return p.print(r, r.Describe)
+}
