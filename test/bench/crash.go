@@ -18,7 +18,8 @@ import (
 const (
 	crashClients = 16
 	crashWindow  = 6 * time.Second
-	crashLoad    = 0.3 // of what the box can answer
+	crashLoad    = 0.3              // of what the box can answer
+	fullWindow   = 30 * time.Second // a load that finds no idle core takes 10 s and more
 )
 
 // crashFigures compare the tail of a model's latency with and without a second one that crashes in a run and a third
@@ -32,7 +33,7 @@ func crashFigures(r *run) {
 	r.push(b, faulty.InRun, onnxgen.MLP(1), "")
 	t := r.tailBeside(b, func(context.Context) error { return crashBoth(b) })
 	r.report(
-		atMost("failed requests to another model while two crash", t.failed, 0, "",
+		atMost("failed requests to another model while two crash", float64(t.failed), 0, "",
 			fmt.Sprintf("%d connections, %d crashes in runs and %d in loads", crashClients, r.rounds, r.rounds)),
 		atMost("p99 of another model while two crash, change", t.change(), 10, "%", t.detail()),
 	)
@@ -40,49 +41,40 @@ func crashFigures(r *run) {
 
 // besides is how MobileNetV2 answered alone, and while something happened beside it, in windows in turn.
 type besides struct {
-	alone, beside []float64 // p99 of each window, in ms
-	failed        float64   // requests
-	load          string    // what the clients sent
+	alone, beside series
+	failed        int    // requests
+	load          string // what the clients sent
 }
-
-// window is what one window has measured.
-type window struct{ p99, failed float64 } // ms, requests
 
 // tailBeside measures a box's latency with and without what disturb does for as long as its context, or once. Latency
 // counts from when a request was due.
 func (r *run) tailBeside(b *box, disturb func(context.Context) error) besides {
 	clients, full := r.mobileNet(b, crashClients)
-	rate := crashLoad * full
-	t := r.windows(disturb, func() (window, error) {
+	rate, failed := crashLoad*full, 0
+	t := r.windows(disturb, func() (sample, error) {
 		step, err := clients.arrivals(rate, crashWindow, 1)
-		return window{step.Latency.P99 / 1e3, float64(step.Failed)}, err
+		failed += int(step.Failed)
+		return sample{p99: step.Latency.P99 / 1e6}, err
 	})
-	t.load = fmt.Sprintf("%.0f arrivals/s of MobileNetV2", rate)
+	t.failed, t.load = failed, fmt.Sprintf("%v each, %.0f arrivals/s of MobileNetV2", crashWindow, rate)
 	return t
 }
 
 // fullTailBeside is tailBeside with clients that wait for their answers and leave no core idle.
 func (r *run) fullTailBeside(b *box, disturb func(context.Context) error) besides {
 	clients, _ := r.mobileNet(b, crashClients)
-	t := r.windows(disturb, func() (window, error) {
-		s, err := clients.loop(crashClients, crashWindow)
-		return window{p99: s.p99 * 1e3}, err
-	})
-	t.load = fmt.Sprintf("%d clients of MobileNetV2", crashClients)
+	t := r.windows(disturb, func() (sample, error) { return clients.loop(crashClients, fullWindow) })
+	t.load = fmt.Sprintf("%v each, %d clients of MobileNetV2", fullWindow, crashClients)
 	return t
 }
 
 // windows measures in turn without and with what disturb does.
-func (r *run) windows(disturb func(context.Context) error, measure func() (window, error)) (t besides) {
-	for range r.rounds {
-		alone, err := measure()
-		r.check(err)
-		beside, err := whileDoing(disturb, measure)
-		r.check(err)
-		t.alone, t.beside = append(t.alone, alone.p99), append(t.beside, beside.p99)
-		t.failed += alone.failed + beside.failed
-	}
-	return t
+func (r *run) windows(disturb func(context.Context) error, measure func() (sample, error)) besides {
+	all := r.machine().interleave([]side{
+		{"alone", measure},
+		{"beside", func() (sample, error) { return whileDoing(disturb, measure) }},
+	})
+	return besides{alone: all[0], beside: all[1]}
 }
 
 // whileDoing measures while something else happens, which ends with its context or before.
@@ -96,11 +88,12 @@ func whileDoing[T any](disturb func(context.Context) error, measure func() (T, e
 }
 
 // change is that of the p99, in percent.
-func (t *besides) change() float64 { return 100 * (median(t.beside)/median(t.alone) - 1) }
+func (t *besides) change() float64 {
+	return 100 * (t.beside.beside(t.alone, func(s, o sample) float64 { return s.p99 / o.p99 }) - 1)
+}
 
 func (t *besides) detail() string {
-	return fmt.Sprintf("%.1f ms without, %.1f ms with; %d windows of %v each, %s",
-		median(t.alone), median(t.beside), len(t.alone), crashWindow, t.load)
+	return fmt.Sprintf("%.1f ms without, %.1f ms with; %d windows of %s", 1e3*t.alone.p99(), 1e3*t.beside.p99(), len(t.alone), t.load)
 }
 
 // arrivals is openLoop within the connections that the closed loops have.

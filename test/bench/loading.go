@@ -29,7 +29,7 @@ func loadingFigures(isolation string) func(*run) {
 			t := load.measure(b, heavy.overAndOver)
 			what, took := ", isolation "+isolation+", "+load.name, median(heavy.took)
 			r.report(
-				atMost("failed requests to another model while 200 MB are loaded and unloaded"+what, t.failed, 0, "",
+				atMost("failed requests to another model while 200 MB are loaded and unloaded"+what, float64(t.failed), 0, "",
 					fmt.Sprintf("%d connections, %d loads", crashClients, len(heavy.took))),
 				atMost("p99 of another model while 200 MB are loaded and unloaded"+what+", change", t.change(), 25, "%",
 					fmt.Sprintf("%s, %d loads", t.detail(), len(heavy.took))),

@@ -66,10 +66,10 @@ func scenarios() []scenario {
 		scenario{"wasm", "python/classify", pythonFigures(classify(classifierHead,
 			"a JPEG, classifier input, a model that costs little, labels"), 1)},
 		scenario{"wasm", "python/mobilenet", pythonFigures(classify(onnxgen.MobileNetV2, "a JPEG, classifier input, MobileNetV2, labels"), 1)},
-		scenario{"engine", "crossing/small", crossingFigures("MLP, 256 bytes in", onnxgen.MLP, vector)},
+		scenario{"engine", "crossing/small", crossingFigures("MLP, 256 bytes in", onnxgen.MLP, vector, smallCrossing)},
 		scenario{"engine", "isolation/resident", residentFigures}, scenario{"engine", "isolation/cycles", cycleFigures},
 		scenario{"engine", "isolation/crash", crashFigures},
-		scenario{"engine", "crossing/large", crossingFigures("MobileNetV2, 602 kB in", onnxgen.MobileNetV2, picture)},
+		scenario{"engine", "crossing/large", crossingFigures("MobileNetV2, 602 kB in", onnxgen.MobileNetV2, picture, largeCrossing)},
 	)
 }
 

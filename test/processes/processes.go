@@ -3,13 +3,14 @@ package processes
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Children returns the process ids of a process's children, by the threads that started them.
@@ -58,9 +59,6 @@ func PrivateBytes(pid int) (own, library int64, err error) {
 	return own, library, lines.Err()
 }
 
-// tick is the unit of a process's times: Linux shows them in hundredths of a second on every architecture.
-const tick = 10 * time.Millisecond
-
 // ProcessorTime returns the processor time that a process and its children that run have used, in user and kernel.
 func ProcessorTime(pid int) (sum time.Duration, err error) {
 	children, err := Children(pid)
@@ -68,21 +66,12 @@ func ProcessorTime(pid int) (sum time.Duration, err error) {
 		return 0, err
 	}
 	for _, id := range append(children, pid) {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
-		if err != nil {
-			return 0, err
+		const ofAllThreads = 2 // what clock_getcpuclockid of the C library adds
+		var used unix.Timespec
+		if err := unix.ClockGettime(int32(^id<<3|ofAllThreads), &used); err != nil {
+			return 0, fmt.Errorf("process %d: %w", id, err)
 		}
-		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the name may have spaces
-		if len(fields) < 13 {
-			return 0, fmt.Errorf("process %d: %q", id, stat)
-		}
-		for _, field := range fields[11:13] {
-			n, err := strconv.ParseInt(field, 10, 64)
-			if err != nil {
-				return 0, err
-			}
-			sum += time.Duration(n) * tick
-		}
+		sum += time.Duration(used.Nano())
 	}
 	return sum, nil
 }
