@@ -32,6 +32,8 @@ export default () => scenario({ set: { 'upload.max_bytes': '8MiB' } }, async (bo
   // Whole folders: one with exports of other programs, and one in Triton's layout among what else lies there.
   file('exports/level.onnx', times(4));
   file('exports/tank.onnx', times(5));
+  file('exports/deep.onnx', reaching('deep.onnx.data'));
+  file('exports/deep.onnx.data', Buffer.alloc(4));
   file('exports/train.py', 'import torch');
   file('line/scale/1/model.onnx', times(6));
   file('line/README.md', '# the models of line 3');
@@ -39,8 +41,9 @@ export default () => scenario({ set: { 'upload.max_bytes': '8MiB' } }, async (bo
   await drop(page, main, [join(base, 'exports'), join(base, 'line')]);
   await page.getByText('train.py is not a file that the box accepts').waitFor();
   await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
-  for (const name of ['level.onnx', 'tank.onnx', 'line.tar']) await job(name).getByText('Ready to activate').waitFor();
-  for (const name of ['level.onnx', 'tank.onnx', 'line.tar']) await job(name).getByRole('button', { name: 'Discard' }).click();
+  const dropped = ['level.onnx', 'tank.onnx', 'deep.tar', 'line.tar'];
+  for (const name of dropped) await job(name).getByText('Ready to activate').waitFor();
+  for (const name of dropped) await job(name).getByRole('button', { name: 'Discard' }).click();
 
   // Where something may have been typed the page stays, and says where the upload is.
   await visitor.open('/activity/alerts', 'Activity');

@@ -1,7 +1,7 @@
 // The editor of ensembles: the palette, problems that lead to their place, a tidy layout, full screen, fifty steps, a step's
 // parameters in the graph, a run that is stopped in the box, and an ensemble that is edited, not copied. Keyboard alone but for drags.
 import { readFileSync, readdirSync } from 'node:fs';
-import { check, equal, inspect, scenario, until } from './harness.mjs';
+import { check, equal, everyWidth, inspect, scenario, until } from './harness.mjs';
 import { repeated, times } from './onnx.mjs';
 
 const step = (model, input, output, more = {}) => ({ model_name: model, model_version: -1, input_map: { x: input, ...more }, output_map: { y: output } });
@@ -52,7 +52,7 @@ async function palette({ visitor, page, problems }) {
   const field = page.getByRole('combobox', { name: 'Add a step' });
   await field.focus();
   await page.getByRole('option', { name: 'patient' }).waitFor();
-  problems.push(...(await inspect(page, 'the palette')));
+  problems.push(...(await everyWidth(page, 'the palette')));
   await field.fill('FINE');
   await until('one hit', async () => (await page.getByRole('option').count()) === 1);
   await field.fill('gauge');
@@ -102,7 +102,7 @@ async function jumps({ visitor, page, begin, problems }) {
   await types.press('Enter');
   await page.getByRole('complementary', { name: 't' }).getByText('made as FP32').waitFor();
   equal(await page.evaluate(() => document.activeElement.getAttribute('data-id')), 's0.y>s1.m', 'what has the focus');
-  problems.push(...(await inspect(page, 'a connection with a problem')));
+  problems.push(...(await everyWidth(page, 'a connection with a problem')));
   await page.getByRole('button', { name: 'List' }).click();
   await types.press('Enter');
   equal(await page.evaluate(() => document.activeElement.id), 's1-m', 'what has the focus in the list');
@@ -206,7 +206,7 @@ async function parameters({ visitor, page, begin, problems }) {
   await add(page, 'detector');
   const form = page.getByRole('form', { name: 'Parameters of detector' });
   await form.getByLabel('score', { exact: true }).fill('0.85');
-  problems.push(...(await inspect(page, 'parameters in the graph')));
+  problems.push(...(await everyWidth(page, 'parameters in the graph')));
   await form.getByRole('button', { name: 'Save the parameters' }).press('Enter');
   await page.getByText('detector version 2 is live.').waitFor();
 }

@@ -1,6 +1,6 @@
 // A live model that fails: the page says so, with the last error, and that it works again when another version does.
 import { broken, times } from './onnx.mjs';
-import { check, equal, everyWidth, inspect, scenario } from './harness.mjs';
+import { check, equal, everyWidth, inspect, press, scenario, type, until } from './harness.mjs';
 
 export default () => scenario({}, async (box, visitor) => {
   const admin = await box.claim();
@@ -39,12 +39,20 @@ export default () => scenario({}, async (box, visitor) => {
   await visitor.open('/models/gauge/versions', 'gauge');
   await page.getByText('2 signature changes').first().click();
   await page.getByText('input x').first().waitFor();
-  await page.getByRole('row', { name: /^2 / }).getByRole('button', { name: 'Activate' }).click();
+  await press(page.getByRole('row', { name: /^2 / }).getByRole('button', { name: 'Activate' }), 'Enter');
   const dialog = page.getByRole('dialog', { name: 'Activate version 2' });
   await dialog.getByText('input other').waitFor();
   problems.push(...(await everyWidth(page, 'a change of the signature')));
-  await dialog.getByRole('button', { name: 'Activate version 2' }).click();
+  await press(dialog.getByRole('button', { name: 'Activate version 2' }), 'Enter');
   await page.getByText('gauge answers with version 2.').waitFor();
   equal(await ask(), 200, 'an answer of the version that was activated');
+
+  // One version is kept from now on, and the one that a roll-back brings back.
+  await visitor.open('/settings/general', 'Settings');
+  await type(page.getByLabel('Versions kept of each model'), '1');
+  await press(page.getByRole('button', { name: 'Save', exact: true }), 'Enter');
+  await page.getByText('Saved.').waitFor();
+  check((await push(times(4))).ok, 'a fourth version is refused');
+  await until('the older versions to be gone', async () => JSON.stringify((await admin.call('GET', '/models/gauge')).versions.map((v) => v.version)) === '[2,4]');
   equal(problems, [], 'what axe found');
 });

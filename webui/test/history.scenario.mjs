@@ -63,6 +63,8 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   problems.push(...(await everyWidth(page, 'the history by model')));
   await press(page.getByRole('button', { name: 'Week' }), 'Enter');
   await chart('p99 latency').getByText('faces', { exact: true }).waitFor();
+  await press(page.getByLabel('Split by'), 'ArrowDown');
+  await chart('p95 latency').getByText('faces 1', { exact: true }).waitFor();
   await press(page.getByLabel('Split by'), 'End');
   await chart('Throughput (req/s)').getByText('person:anna').waitFor();
   await press(page.getByLabel('Split by'), 'Home');

@@ -1,7 +1,7 @@
 // A model: trying it, activating, comparing and rolling back while requests run, and deleting it with what needs it.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { check, equal, everyWidth, inspect, root, sample, scenario, until } from './harness.mjs';
+import { check, drop, equal, everyWidth, inspect, root, sample, scenario, until } from './harness.mjs';
 
 const face = readFileSync(sample('face.jpg'));
 const ask = async (client, model) => (await client.fetch(`/v2/models/${model}/infer`, { method: 'POST', body: face, headers: { 'Content-Type': 'image/jpeg' } }));
@@ -26,6 +26,18 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   check(Math.abs(points[0] - box4[0]) < 0.5 && Math.abs(points[1] - box4[1]) < 0.5, `the corner is at ${points}, the API says ${box4.slice(0, 2)}`);
   await page.getByLabel('The call in curl').getByText('--data-binary').waitFor();
   const problems = await everyWidth(page, 'an answer with boxes');
+
+  // Text is drawn on its place in the picture, and stands beside it.
+  await visitor.open('/models/text/try', 'text');
+  await drop(page, page.locator('.drop'), [sample('text.png')]);
+  await page.getByText('text.png', { exact: true }).first().waitFor();
+  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  const lines = page.getByRole('region', { name: 'Output quad' });
+  await lines.waitFor();
+  equal(await lines.getAttribute('data-view'), 'boxes', 'how text is drawn');
+  const read = (await page.getByRole('region', { name: 'Output text' }).getByRole('listitem').allInnerTexts()).map((t) => t.trim());
+  check(read.length > 0 && (await lines.locator('svg').textContent()).includes(read[0]), `the picture does not have ${read}`);
+  problems.push(...(await everyWidth(page, 'text on its places')));
 
   // Text, from the camera's place in the form: a wrong shape is told at its field.
   await visitor.open('/models/face/try', 'face');

@@ -56,30 +56,40 @@ export function colours(names = "{0: 'red', 1: 'green', 2: 'blue', 3: 'dark'}") 
   );
 }
 
-/** What looks like an export of YOLO v8 for pictures of 64 x 64, and finds a cat in the middle of each and a dog below it. */
-export function yolo() {
-  const places = 84; // 8 x 8, 4 x 4 and 2 x 2 cells
-  const found = { 5: [32, 32, 32, 16, 0.9, 0.1], 40: [32, 34, 32, 16, 0.6, 0.1], 70: [16, 52, 16, 8, 0.2, 0.8] };
-  const head = Array.from({ length: 6 * places }, (_, i) => found[i % places]?.[Math.floor(i / places)] ?? 0);
+/** What looks like an export of YOLO v8 for pictures of 64 x 64: whatever the picture, its outputs are these, given as shape and values. */
+function exported(outputs, metadata) {
+  const all = Object.entries(outputs);
   return model(
-    [node('GlobalAveragePool', ['images'], ['mean']), node('Flatten', ['mean'], ['colour']), node('MatMul', ['colour', 'zero'], ['nothing']), node('Add', ['nothing', 'head'], ['output0'])],
-    [tensor('zero', FLOAT, [3, 1], floats([0, 0, 0])), tensor('head', FLOAT, [1, 6, places], floats(head))],
-    [value('images', FLOAT, [1, 3, 64, 64])], [value('output0', FLOAT, [1, 6, places])],
-    { task: 'detect', names: "{0: 'cat', 1: 'dog'}", stride: '32', imgsz: '[64, 64]' },
+    [node('GlobalAveragePool', ['images'], ['mean']), node('Flatten', ['mean'], ['colour']), node('MatMul', ['colour', 'zero'], ['nothing']), ...all.map(([name]) => node('Add', ['nothing', `${name} itself`], [name]))],
+    [tensor('zero', FLOAT, [3, 1], floats([0, 0, 0])), ...all.map(([name, { shape, values }]) => tensor(`${name} itself`, FLOAT, shape, floats(values)))],
+    [value('images', FLOAT, [1, 3, 64, 64])], all.map(([name, { shape }]) => value(name, FLOAT, shape)), { stride: '32', imgsz: '[64, 64]', ...metadata },
   );
 }
+const places = 84; // 8 x 8, 4 x 4 and 2 x 2 cells
+/** The output of a head of `rows` numbers a place, which finds something in some places. */
+const head = (rows, found) => ({ shape: [1, rows, places], values: Array.from({ length: rows * places }, (_, i) => found[i % places]?.[Math.floor(i / places)] ?? 0) });
 
-/** The same with masks: one thing in the middle, whose mask is its left half. */
+/** Finds a cat in the middle of each picture and a dog below it. */
+export function yolo() {
+  const found = { 5: [32, 32, 32, 16, 0.9, 0.1], 40: [32, 34, 32, 16, 0.6, 0.1], 70: [16, 52, 16, 8, 0.2, 0.8] };
+  return exported({ output0: head(6, found) }, { task: 'detect', names: "{0: 'cat', 1: 'dog'}" });
+}
+
+/** Finds one thing in the middle, whose mask is its left half. */
 export function masks() {
-  const found = [32, 32, 32, 16, 0.9, 1, 0];
-  const head = Array.from({ length: 7 * 84 }, (_, i) => (i % 84 === 5 ? found[Math.floor(i / 84)] : 0));
-  const proto = Array.from({ length: 2 * 16 * 16 }, (_, i) => (i < 256 && i % 16 < 8 ? 1 : -1));
-  return model(
-    [node('GlobalAveragePool', ['images'], ['mean']), node('Flatten', ['mean'], ['colour']), node('MatMul', ['colour', 'zero'], ['nothing']), node('Add', ['nothing', 'head'], ['output0']), node('Add', ['nothing', 'proto'], ['output1'])],
-    [tensor('zero', FLOAT, [3, 1], floats([0, 0, 0])), tensor('head', FLOAT, [1, 7, 84], floats(head)), tensor('proto', FLOAT, [1, 2, 16, 16], floats(proto))],
-    [value('images', FLOAT, [1, 3, 64, 64])], [value('output0', FLOAT, [1, 7, 84]), value('output1', FLOAT, [1, 2, 16, 16])],
-    { task: 'segment', names: "{0: 'cat'}", stride: '32', imgsz: '[64, 64]' },
-  );
+  const planes = Array.from({ length: 2 * 16 * 16 }, (_, i) => (i < 256 && i % 16 < 8 ? 1 : -1));
+  return exported({ output0: head(7, { 5: [32, 32, 32, 16, 0.9, 1, 0] }), output1: { shape: [1, 2, 16, 16], values: planes } }, { task: 'segment', names: "{0: 'cat'}" });
+}
+
+/** Finds one thing in the middle with two key points, of which it is sure of the first. */
+export function pose() {
+  return exported({ output0: head(11, { 5: [32, 32, 32, 16, 0.9, 24, 32, 0.9, 40, 32, 0.1] }) }, { task: 'pose', names: "{0: 'hand'}", kpt_shape: '[2, 3]' });
+}
+
+/** Answers four numbers x with a tone that is as loud as the first of them. */
+export function tone() {
+  const wave = Array.from({ length: 4000 }, (_, i) => (i < 1000 ? Math.sin(i / 9) : 0));
+  return model([node('MatMul', ['x', 'k'], ['audio'])], [tensor('k', FLOAT, [4, 1000], floats(wave))], [value('x', FLOAT, [1, 4])], [value('audio', FLOAT, [1, 1000])]);
 }
 
 /** A long chain of operations, named as exporters name those of blocks within stages, or not at all. */

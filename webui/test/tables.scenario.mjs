@@ -1,6 +1,6 @@
 // Tables and lists: sorted by their heads, filtered, and both kept in the address, so that a link and the way back restore them; the
-// trace of a request that was tried.
-import { check, equal, everyWidth, inspect, scenario, until } from './harness.mjs';
+// trace of a request that was tried. By keyboard alone.
+import { check, equal, everyWidth, inspect, press, scenario, until } from './harness.mjs';
 import { times } from './onnx.mjs';
 
 const push = async (admin, name, factor, more) => {
@@ -26,8 +26,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await page.getByRole('searchbox', { name: 'Find a model' }).fill('gauge');
   await shows(['gauge10', 'gauge9'], 'the models that match');
   const head = page.getByRole('columnheader', { name: 'Name' });
-  await head.getByRole('button').focus();
-  await page.keyboard.press('Enter');
+  await press(head.getByRole('button'), 'Enter');
   await shows(['gauge9', 'gauge10'], 'upwards');
   equal(await head.getAttribute('aria-sort'), 'ascending', 'what the head says');
   await page.keyboard.press('Enter');
@@ -38,7 +37,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await shows(['gauge9', 'gauge10'], 'the way back');
 
   // Another page and back again, a reload, and the link in another tab.
-  await page.getByRole('link', { name: 'gauge9' }).click();
+  await press(page.getByRole('link', { name: 'gauge9' }), 'Enter');
   await page.getByRole('heading', { name: 'gauge9', level: 1 }).waitFor();
   await page.goBack();
   await shows(['gauge9', 'gauge10'], 'after the way back');
@@ -63,16 +62,16 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await visitor.open('/models/gauge9/versions?sort=version', 'gauge9');
   await page.getByRole('columnheader', { name: 'Digest' }).waitFor();
   equal(await page.locator('table strong.num').allTextContents(), ['1', '2', '3'], 'the versions of a link');
-  await page.getByRole('columnheader', { name: 'Size' }).getByRole('button').click();
+  await press(page.getByRole('columnheader', { name: 'Size' }).getByRole('button'), 'Enter');
   await until('the address to follow', async () => (await address()).endsWith('?sort=size'));
 
   // A request that was tried is one of the traces, by its number; the filter of the failed ones is in the address.
   await visitor.open('/models/gauge9/try', 'gauge9');
-  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  await press(page.getByRole('button', { name: 'Run', exact: true }), 'Enter');
   const link = page.getByRole('link', { name: /^Trace of request \d+$/ });
   const number = /\d+$/.exec(await link.textContent())[0];
   equal((await admin.call('GET', `/requests/${number}`)).model, 'gauge9', 'the model of the request');
-  await link.click();
+  await press(link, 'Enter');
   await page.getByRole('heading', { name: 'Activity', level: 1 }).waitFor();
   await page.getByRole('region', { name: 'One request' }).getByText(`Request ${number}`, { exact: true }).waitFor();
   equal(await address(), `/activity/requests?model=gauge9&request=${number}`, 'the address of a trace');
@@ -86,22 +85,21 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
 
   // Several models at once, by keyboard: offline and back again, deleted after one question, and that undone.
   await visitor.open('/models?q=gauge', 'Models');
-  await page.getByLabel('Select all').focus();
-  await page.keyboard.press('Space');
+  await press(page.getByLabel('Select all'), 'Space');
   await page.getByText('2 selected').waitFor();
   problems.push(...(await everyWidth(page, 'selected models')));
   const wanted = async () => (await admin.call('GET', '/models')).filter((m) => /^gauge/.test(m.name) && m.wanted).length;
-  await page.getByRole('button', { name: 'Take offline' }).click();
+  await press(page.getByRole('button', { name: 'Take offline' }), 'Enter');
   await until('both to be offline', async () => (await wanted()) === 0);
-  await page.getByRole('button', { name: 'Undo' }).click();
+  await press(page.getByRole('button', { name: 'Undo' }), 'Enter');
   await until('both to be loaded again', async () => (await wanted()) === 2);
-  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  await press(page.getByRole('button', { name: 'Delete', exact: true }), 'Enter');
   const dialog = page.getByRole('dialog', { name: 'Delete 2 models' });
   await dialog.getByText('gauge10').waitFor();
   problems.push(...(await inspect(page, 'the question before models are deleted')));
-  await dialog.getByRole('button', { name: 'Delete', exact: true }).click();
+  await press(dialog.getByRole('button', { name: 'Delete', exact: true }), 'Enter');
   await page.getByText('No model matches.').waitFor();
-  await page.getByRole('button', { name: 'Undo' }).click();
+  await press(page.getByRole('button', { name: 'Undo' }), 'Enter');
   await shows(['gauge10', 'gauge9'], 'after the undo');
   await page.setViewportSize({ width: 390, height: 844 });
   problems.push(...(await inspect(page, 'a selection on a phone')));
@@ -111,10 +109,10 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   // Several versions at once; one with a label stays.
   await visitor.open('/models/gauge9/versions?sort=version', 'gauge9');
   check(await page.getByLabel('Select version 3').isDisabled(), 'the live version can be selected');
-  await page.getByLabel('Select all').check();
+  await press(page.getByLabel('Select all'), 'Space');
   await page.getByText('2 selected').waitFor();
-  await page.getByRole('button', { name: 'Delete', exact: true }).click();
-  await page.getByRole('dialog', { name: 'Delete 2 versions' }).getByRole('button', { name: 'Delete', exact: true }).click();
+  await press(page.getByRole('button', { name: 'Delete', exact: true }), 'Enter');
+  await press(page.getByRole('dialog', { name: 'Delete 2 versions' }).getByRole('button', { name: 'Delete', exact: true }), 'Enter');
   await page.getByText('Deleted 2 versions.').waitFor();
   equal(await page.locator('table strong.num').allTextContents(), ['3'], 'the versions that are left');
   await until('the versions to be gone', async () => (await admin.call('GET', '/models')).find((m) => m.name === 'gauge9').versions.length === 1);
@@ -122,12 +120,12 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   // Models that depend on one another are deleted together: the second is gone with the first.
   visitor.allow(/status of 404 .*models\/faces\?dependants=true/);
   await visitor.open('/models', 'Models');
-  for (const name of ['face', 'faces']) await page.getByLabel(`Select ${name}`, { exact: true }).check();
-  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  for (const name of ['face', 'faces']) await press(page.getByLabel(`Select ${name}`, { exact: true }), 'Space');
+  await press(page.getByRole('button', { name: 'Delete', exact: true }), 'Enter');
   const both = page.getByRole('dialog', { name: 'Delete 2 models' });
   await both.getByText('faces', { exact: true }).waitFor();
   check(!(await both.getByLabel('Delete them too').isVisible()), 'what is selected is a dependant');
-  await both.getByRole('button', { name: 'Delete', exact: true }).click();
+  await press(both.getByRole('button', { name: 'Delete', exact: true }), 'Enter');
   await until('the models to be gone', async () => !(await admin.call('GET', '/models')).some((m) => m.name === 'faces' || m.name === 'face'));
 
   // The log, the audit log and the reference keep what is looked for.
@@ -138,17 +136,26 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   equal(await page.getByLabel('Least severe').inputValue(), 'debug', 'the level after the way back');
   await visitor.open('/activity/audit?action=version', 'Activity');
   equal(await page.getByLabel('Only', { exact: true }).inputValue(), 'version', 'the actions of a link');
+  await page.getByRole('row', { name: /version\.delete gauge9/ }).first().waitFor();
   await visitor.open('/api-reference?api=v1&q=rollback', 'API');
   await page.getByRole('button', { name: /models\/\{model\}\/rollback/ }).waitFor();
 
   // The reference has the inference over REST and gRPC beside the administration.
   await visitor.open('/api-reference', 'API');
-  await page.getByRole('button', { name: /POST \/v2\/models\/\{model\}\/infer / }).click();
+  await press(page.getByRole('button', { name: /POST \/v2\/models\/\{model\}\/infer / }), 'Enter');
   await page.getByRole('region', { name: 'Body of inferModel' }).getByText('inputs: [{').waitFor();
-  await page.getByRole('link', { name: 'gRPC', exact: true }).click();
-  await page.getByRole('button', { name: /ModelInfer / }).click();
+  await press(page.getByRole('link', { name: 'gRPC', exact: true }), 'Enter');
+  await press(page.getByRole('button', { name: /ModelInfer / }), 'Enter');
   await page.getByRole('region', { name: 'Body of ModelInfer' }).getByText('message ModelInferRequest').waitFor();
   await page.getByRole('region', { name: 'ModelInfer with grpcurl' }).getByText(`127.0.0.1:${box.grpc}`).waitFor();
   problems.push(...(await everyWidth(page, 'the calls of gRPC')));
+
+  // Each API has its documents to take along.
+  for (const [api, files] of [['v2', ['inference.yaml']], ['grpc', ['grpc_service.proto', 'model_config.proto']], ['v1', ['openapi.yaml']]]) {
+    await visitor.open(`/api-reference?api=${api}`, 'API');
+    const links = await page.getByRole('main').locator('a[download]').evaluateAll((all) => all.map((a) => a.pathname));
+    equal(links, files.map((f) => `/api/v1/${f}`), `the documents of ${api}`);
+    for (const link of links) check((await (await admin.fetch(link)).text()).length > 1000, `${link} is empty`);
+  }
   equal(problems, [], 'what axe found');
 });

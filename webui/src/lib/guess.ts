@@ -102,9 +102,9 @@ export function view(t: Tensor, picture: boolean, others: readonly Tensor[] = []
   if (known && /classification/.test(known.task) && float(t.datatype) && width(t) >= 2 && t.data.length === width(t)) return 'classes';
   if (known && /embedding/.test(known.task)) return 'numbers';
   if (picture && (isBoxes(t, others) || isMasks(t))) return 'boxes';
-  if (isClasses(t)) return 'classes';
   const sides = t.shape.filter((d) => d !== 1);
-  if (sides.length === 1 && sides[0]! >= 1000 && (float(t.datatype) || t.datatype === 'INT16') && waveWords.test(t.name)) return 'wave';
+  if (sides.length === 1 && sides[0]! >= 1000 && (float(t.datatype) || t.datatype === 'INT16') && waveWords.test(t.name) && !classWords.test(t.name)) return 'wave';
+  if (isClasses(t)) return 'classes';
   const planes = sides.length === 3 && (sides[0] === 3 || sides[2] === 3 || sides[0] === 4 || sides[2] === 4);
   if ((sides.length === 2 && sides.every((d) => d >= 16)) || (planes && Math.min(...sides.filter((d) => d > 4)) >= 16)) return 'picture';
   return 'numbers';

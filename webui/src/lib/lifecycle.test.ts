@@ -103,6 +103,12 @@ describe('the box', () => {
 });
 
 describe('what is announced', () => {
+  it('goes by itself, an error last', async () => {
+    for (const options of [{}, { action: { text: 'Undo', run: () => {} } }, { tone: 'bad' } as const]) toasts.show('text', options);
+    const left = [];
+    for (let i = 0; i < 4; i++) { left.push(toasts.list.length); await vi.advanceTimersByTimeAsync([5000, 5000, 10_000, 0][i]!); }
+    expect(left).toEqual([3, 2, 1, 0]);
+  });
   it('is done at once when the page is left, and once', async () => {
     answers['DELETE /keys/k'] = { body: null };
     toasts.soon('The key was revoked.', () => call('DELETE', '/keys/k'));

@@ -218,7 +218,9 @@ describe('what an output is', () => {
     ['a vector', [out('embedding', 'FP32', [1, 512], new Float32Array(512).fill(-1))], 'numbers'],
     ['a vector without a word', [out('y', 'FP32', [1, 512], new Float32Array(512).fill(-1))], 'numbers'],
     ['a vector that is known', [out('class_token', 'FP32', [1, 768], new Float32Array(768))], 'numbers', { task: 'an embedding of pictures', names: [] }],
-    ['sound', [out('audio', 'FP32', [1, 24000], new Float32Array(24000))], 'wave'],
+    ['silence', [out('audio', 'FP32', [1, 24000], new Float32Array(24000))], 'wave'],
+    ['sound', [out('audio', 'FP32', [1, 1000], Float32Array.from({ length: 1000 }, (_, i) => Math.sin(i / 9)))], 'wave'],
+    ['kinds of sounds', [out('audio_class', 'FP32', [1, 1000], Float32Array.from({ length: 1000 }, (_, i) => i % 7 - 3))], 'classes'],
     ['text', [out('text', 'BYTES', [2], bytes(['a', 'b']))], 'text'],
   ])('draws %s as it should be', (_, outputs, want, known) => expect(view(outputs[0]!, true, outputs, known)).toBe(want));
   it('finds the labels of bars', () => {

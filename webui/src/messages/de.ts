@@ -1224,7 +1224,7 @@ export const uploads: Messages['uploads'] = {
 export const history: Messages['history'] = {
   history: 'Verlauf', alerts: 'Alarme', range: 'Zeitraum', hour: 'Stunde', day: 'Tag', week: 'Woche', month: 'Monat',
   bundle: 'Diagnosepaket', model: 'Modell', everyModel: 'Alle Modelle', by: 'Aufteilen nach', total: 'Eine Linie', eachModel: 'Nach Modell', eachVersion: 'Nach Version', eachCaller: 'Nach Schlüssel',
-  yesterday: 'Gestern', lastWeek: 'Vorwoche', csv: 'CSV', throughput: 'Durchsatz (Anfr./s)', latency: 'Latenz', p99: 'p99-Latenz', errorRate: 'Fehlerrate', queue: 'Wartezeit',
+  yesterday: 'Gestern', lastWeek: 'Vorwoche', csv: 'CSV', throughput: 'Durchsatz (Anfr./s)', latency: 'Latenz', percentile: (p) => `${p}-Latenz`, errorRate: 'Fehlerrate', queue: 'Wartezeit',
   requests: 'Anfragen', errors: 'Fehler', before: (what, when) => `${what}, ${when}`,
   none: 'Keine Anfragen in diesem Zeitraum', noneAbout: 'Das Gerät bewahrt Anfragen von 30 Tagen auf, auch über einen Neustart.', version: (n) => `Version ${n}`,
   leftOut: (n) => plural(n, { one: '# weiteres mit weniger Anfragen steht in der CSV-Datei.', other: '# weitere mit weniger Anfragen stehen in der CSV-Datei.' }),

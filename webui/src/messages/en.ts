@@ -1223,7 +1223,7 @@ export const uploads = {
 export const history = {
   history: 'History', alerts: 'Alerts', range: 'Range', hour: 'Hour', day: 'Day', week: 'Week', month: 'Month',
   bundle: 'Support bundle', model: 'Model', everyModel: 'Every model', by: 'Split by', total: 'One line', eachModel: 'By model', eachVersion: 'By version', eachCaller: 'By key',
-  yesterday: 'Yesterday', lastWeek: 'Last week', csv: 'CSV', throughput: 'Throughput (req/s)', latency: 'Latency', p99: 'p99 latency', errorRate: 'Error rate', queue: 'Queue time',
+  yesterday: 'Yesterday', lastWeek: 'Last week', csv: 'CSV', throughput: 'Throughput (req/s)', latency: 'Latency', percentile: (p: string) => `${p} latency`, errorRate: 'Error rate', queue: 'Queue time',
   requests: 'requests', errors: 'errors', before: (what: string, when: string) => `${what}, ${when.toLowerCase()}`,
   none: 'No requests in this range', noneAbout: 'The box keeps 30 days of requests, also over a restart.', version: (n: number) => `version ${n}`,
   leftOut: (n: number) => `${n} more with fewer requests are in the CSV file.`,
