@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/alerts"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
@@ -134,7 +135,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.followRenamings()
 	a.system = &system{a.newUpdates(packaging(), helper.Client{}, update.BootID()), a, make(chan struct{})}
 	a.safe = safestart.Open(c.DataDir, logger.With("part", "start"))
-	a.openRegistry()
+	a.openRegistry(budget)
 	if err := errors.Join(a.openGoldens(), a.openImporter()); err != nil {
 		a.safe.Undo()
 		return nil, errors.Join(err, a.closeBox(), a.store.Close())
@@ -167,7 +168,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 }
 
 // openRegistry makes what is stored be served.
-func (a *App) openRegistry() {
+func (a *App) openRegistry(budget *cores.Budget) {
 	c, logger := a.config, a.logger
 	prove := func(ctx context.Context, id edgewise.ModelID) error { return a.goldens.Prove(ctx, id) }
 	a.manager = manager.New(manager.Config{
@@ -191,6 +192,8 @@ func (a *App) openRegistry() {
 		logger.With("part", "repository"))
 	a.rollouts = rollout.Open(rollout.Config{
 		Documents: a.documents, Manager: a.manager, Models: a.registry, Prove: prove, Publish: a.publish,
+		Tap: a.monitor.Tap, Infer: a.manager, Idle: func() bool { return budget.Idle() > 0 },
+		Rules: func(model string) ([]admin.CompareRule, error) { return a.goldens.Rules(model) },
 		Alert: a.alerts.Tell, Audit: a.accounts.Record, Logger: logger.With("part", "rollout"),
 	})
 }

@@ -135,3 +135,45 @@ func TestARolloutTakesABadVersionBackAndBringsAGoodOneLive(t *testing.T) {
 		t.Errorf("of a model that is deleted: %d", status)
 	}
 }
+
+// TestAShadowLeavesTheAnswersOfClientsAsTheyAre has a candidate that answers something else answer all requests as well.
+func TestAShadowLeavesTheAnswersOfClientsAsTheyAre(t *testing.T) {
+	h := runBoxWith(t, nil, func(a *App) {
+		c := a.servingConfig(cores.New(1), a.logger)
+		c.Backends = []edgewise.Backend{&models.Echo{}}
+		*a.serving = *serving.New(c)
+	})
+	anna := h.claim()
+	for i, content := range []string{"right", "wrong"} {
+		if _, err := h.app.registry.Push(t.Context(), models.Upload("net", models.File{"model.onnx", content}), i == 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const path = "/api/v1/models/net/rollout"
+	input := map[string]any{"inputs": []any{map[string]any{"name": "in", "datatype": "BYTES", "shape": []int{1}, "data": []string{"?"}}}}
+	_, before := anna.ask("POST", "/v2/models/net/infer", input, nil)
+	plan := admin.RolloutPlan{
+		Version: 2, Stages: []admin.RolloutStage{{Requests: 100_000}}, Shadow: &admin.RolloutShadow{Percent: 100},
+	}
+	if status, text := anna.ask("POST", path, plan, nil); status != 201 {
+		t.Fatalf("%d %s", status, text)
+	}
+	var r admin.Rollout
+	for deadline := time.Now().Add(time.Minute); r.State != admin.RolloutBack; {
+		if status, text := anna.ask("POST", "/v2/models/net/infer", input, nil); status != 200 || text != before {
+			t.Fatalf("%d %s, want %s", status, text, before)
+		}
+		if anna.ask("GET", path, nil, &r); time.Now().After(deadline) {
+			t.Fatalf("it is %+v", r)
+		}
+	}
+	if r.Candidate.Requests != 0 || r.Shadow == nil || r.Shadow.Disagreed == 0 || !strings.Contains(r.Reason, "disagreement") {
+		t.Errorf("%+v, shadow %+v", r, r.Shadow)
+	}
+	if worst := r.Shadow.Worst[0]; !strings.Contains(string(worst.Live), "right") || !strings.Contains(string(worst.Candidate), "wrong") {
+		t.Errorf("%s, %s", worst.Live, worst.Candidate)
+	}
+	if h.app.monitor.Tap.On() {
+		t.Error("the shadow goes on")
+	}
+}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -23,8 +24,9 @@ const (
 
 // The conditions of a rollout that evidence is gathered on.
 const (
-	RolloutErrors  = "error_rate"
-	RolloutLatency = "latency"
+	RolloutErrors       = "error_rate"
+	RolloutLatency      = "latency"
+	RolloutDisagreement = "disagreement"
 )
 
 // RolloutPlan is the body of POST /api/v1/models/{model}/rollout. Members that are missing have the presets.
@@ -40,12 +42,22 @@ type RolloutPlan struct {
 	// LatencyPercent and LatencyMicroseconds are how much longer a request to the candidate may take: the larger of both.
 	LatencyPercent      *float64 `json:"latency_percent,omitempty"`
 	LatencyMicroseconds *int64   `json:"latency_microseconds,omitempty"`
+	// Shadow is nil where the candidate answers no requests but its own.
+	Shadow *RolloutShadow `json:"shadow,omitempty"`
+}
+
+// RolloutShadow has the candidate answer requests as well that the live version has answered, while cores are idle. The
+// answers are compared by the rules of the model's goldens.
+type RolloutShadow struct {
+	Percent float64 `json:"percent"` // of the requests to the live version
+	// DisagreementPercent is how many answers may differ.
+	DisagreementPercent *float64 `json:"disagreement_percent,omitempty"`
 }
 
 // RolloutStage is one stage of a plan. It is passed once the candidate has answered Requests, or once it has lasted for
 // Seconds and the candidate has answered 30.
 type RolloutStage struct {
-	Percent  float64 `json:"percent"` // of the requests that go to the candidate
+	Percent  float64 `json:"percent"` // of the requests that go to the candidate; 0: those of the shadow count
 	Seconds  int64   `json:"seconds"`
 	Requests int64   `json:"requests"`
 }
@@ -65,6 +77,8 @@ type Rollout struct {
 	Reason    string      `json:"reason,omitempty"` // of its end, or of the last attempt that failed
 	Live      RolloutArm  `json:"live"`             // what was counted of the predecessor in all stages
 	Candidate RolloutArm  `json:"candidate"`        // and of the candidate, also in the watch
+	// Shadow is what was compared; nil: the plan has no shadow.
+	Shadow *RolloutComparison `json:"shadow,omitempty"`
 	// Evidence against the candidate; the rollout goes back when a value reaches its bound.
 	Evidence []RolloutEvidence `json:"evidence"`
 	Events   []RolloutEvent    `json:"events"` // oldest first, at most 64
@@ -81,9 +95,29 @@ type RolloutArm struct {
 // RolloutEvidence is how strongly what was measured speaks against the candidate: how many times a bet on its being
 // worse has multiplied its stake.
 type RolloutEvidence struct {
-	Condition string  `json:"condition"` // error_rate or latency
+	Condition string  `json:"condition"`
 	Value     float64 `json:"value"`
 	Bound     float64 `json:"bound"`
+}
+
+// RolloutComparison is how the answers of a candidate differ from those of the live version.
+type RolloutComparison struct {
+	Compared  uint64              `json:"compared"`
+	Disagreed uint64              `json:"disagreed"` // of these
+	Dropped   uint64              `json:"dropped"`   // requests that were not compared, because nothing was idle
+	Worst     []RolloutDifference `json:"worst"`     // the largest part that differs first, at most 4
+}
+
+// RolloutDifference is an answer of the candidate that differs from that of the live version.
+type RolloutDifference struct {
+	Time    time.Time          `json:"time"`              // when the request had arrived
+	Request string             `json:"request,omitempty"` // the id that the client gave it
+	Part    float64            `json:"part"`              // of the output that differs most
+	Error   string             `json:"error,omitempty"`   // of the candidate, instead of an answer
+	Outputs []OutputComparison `json:"outputs,omitempty"` // those that differ
+	// Live and Candidate are both answers as the inference protocol has them, without those of more than 8 KiB.
+	Live      json.RawMessage `json:"live,omitempty"`
+	Candidate json.RawMessage `json:"candidate,omitempty"`
 }
 
 // RolloutEvent is a change of a rollout.
@@ -148,6 +182,9 @@ func (r *Rollout) Describe(w io.Writer) {
 		fmt.Fprintf(table, "%s\t%.3g\t%.0f\n", e.Condition, e.Value, e.Bound)
 	}
 	_ = table.Flush()
+	if c := r.Shadow; c != nil {
+		fmt.Fprintf(w, "\nshadow: %d answers compared, %d differ, %d requests dropped\n", c.Compared, c.Disagreed, c.Dropped)
+	}
 	fmt.Fprintln(w)
 	for _, e := range r.Events {
 		fmt.Fprintf(w, "%s  %s\n", e.Time.Local().Format("2006-01-02 15:04:05"), e.Text)

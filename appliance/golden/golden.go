@@ -132,6 +132,16 @@ func (g *Goldens) List(model string) (all admin.Goldens, err error) {
 	return all, err
 }
 
+// Rules returns how the answers of a model's versions are compared. Errors: Corrupt.
+func (g *Goldens) Rules(model string) ([]admin.CompareRule, error) {
+	var s admin.GoldenSettings
+	err := g.config.Documents.View(func(tx edgewise.DocumentsTx) (err error) {
+		s, err = settings(tx, model)
+		return err
+	})
+	return s.Rules, err
+}
+
 // CheckSettings reports the first reason why settings cannot be used. Errors: Invalid, TooLarge.
 func CheckSettings(s admin.GoldenSettings) error {
 	if !slices.Contains([]string{admin.GoldensRequire, admin.GoldensWarn, admin.GoldensOff}, s.Policy) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 )
 
 // runs is how many rollouts are simulated of each version.
@@ -180,6 +181,57 @@ func TestBadVersionsAreTakenBack(t *testing.T) {
 			t.Logf("at most %d requests to the candidate, %d late, %d missed", worst, late, missed)
 			if missed > 0 || late > *runs/10 {
 				t.Errorf("%d of %d were missed, and %d took more than the stated requests", missed, *runs, late)
+			}
+		})
+	}
+}
+
+// TestDisagreementIsTakenBackWhenItIsMoreThanAllowed simulates shadows of 100,000 comparisons in three stages.
+func TestDisagreementIsTakenBackWhenItIsMoreThanAllowed(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		wrong, allows float64
+		within        int // comparisons, of nine in ten rollouts; 0: it is not taken back
+	}{
+		{"as much as is allowed", 0.005, 0.005, 0},
+		{"a tenth of it", 0.0005, 0.005, 0},
+		{"1 %, 0.5 % is allowed", 0.01, 0.005, 10_000},
+		{"1 %, 0.1 % is allowed", 0.01, 0.001, 1500},
+		{"2 %, of one key of fifty", 0.02, 0.005, 2000},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			taken, late, worst := 0, 0, 0
+			for seed := range uint64(*runs) {
+				w, over := newWorld(seed), false
+				tr := newTestTrial()
+				tr.disagree, tr.breached = test.allows, func() { over = true }
+				n := 0
+				for ; n < 100_000 && !over; n++ {
+					if n%33_334 == 0 {
+						tr.stage(3)
+						tr.count(w.now, 0, false)
+					}
+					w.now = w.now.Add(time.Duration(w.random.ExpFloat64() * float64(5*time.Millisecond)))
+					var d *admin.RolloutDifference
+					if w.random.Float64() < test.wrong {
+						d = &admin.RolloutDifference{}
+					}
+					tr.compared(w.now, d)
+				}
+				if over {
+					taken, worst = taken+1, max(worst, n)
+				}
+				if n > test.within {
+					late++
+				}
+			}
+			t.Logf("%d of %d taken back, after at most %d comparisons, %d late", taken, *runs, worst, late)
+			switch {
+			case test.within == 0 && taken > *runs/100:
+				t.Errorf("%d of %d were taken back", taken, *runs)
+			case test.within > 0 && (taken < *runs || late > *runs/10):
+				t.Errorf("%d of %d were taken back, %d of them late", taken, *runs, late)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ const (
 	maxStages    = 16
 	maxSeconds   = 30 * 24 * 3600 // of a stage, and of the watch
 	maxRequests  = 1_000_000_000
-	fewest       = 30 // requests that a stage needs at least
+	fewest       = 30 // requests, or answers that are compared, that a stage needs at least
 	maxParameter = 200
 )
 
@@ -30,6 +30,11 @@ func complete(p *admin.RolloutPlan) error {
 	preset(&p.FalseAlarmPercent, 1)
 	preset(&p.LatencyPercent, 10)
 	preset(&p.LatencyMicroseconds, 500)
+	if p.Shadow != nil {
+		shadow := *p.Shadow
+		preset(&shadow.DisagreementPercent, 0.5)
+		p.Shadow = &shadow
+	}
 	fail := func(field, format string, args ...any) error {
 		return edgewise.Errorf("rollout.complete", edgewise.Invalid, format, args...).WithField(field)
 	}
@@ -48,12 +53,18 @@ func complete(p *admin.RolloutPlan) error {
 	case *p.LatencyMicroseconds < 0 || *p.LatencyMicroseconds > 60_000_000:
 		return fail("latency_microseconds", "latency_microseconds is %d: want 0 to 60000000", *p.LatencyMicroseconds)
 	}
+	if s := p.Shadow; s != nil && !(s.Percent > 0 && s.Percent <= 100) {
+		return fail("shadow.percent", "shadow.percent is %g: want more than 0, at most 100", s.Percent)
+	} else if s != nil && !(*s.DisagreementPercent >= 0.01 && *s.DisagreementPercent <= 50) {
+		return fail("shadow.disagreement_percent", "shadow.disagreement_percent is %g: want 0.01 to 50",
+			*s.DisagreementPercent)
+	}
 	before := 0.0
 	for i, s := range p.Stages {
 		switch {
-		case !(s.Percent > 0 && s.Percent < 100 && s.Percent >= before):
-			return fail("stages", "stage %d has %g %%: want more than 0, less than 100, and no less than the stage before it",
-				i+1, s.Percent)
+		case !(s.Percent >= 0 && s.Percent < 100 && s.Percent >= before) || s.Percent == 0 && p.Shadow == nil:
+			return fail("stages", "stage %d has %g %%: want less than 100, no less than the stage before it, and 0 only with "+
+				"a shadow", i+1, s.Percent)
 		case s.Seconds < 0 || s.Seconds > maxSeconds || s.Requests < 0 || s.Requests > maxRequests ||
 			s.Seconds == 0 && s.Requests == 0:
 			return fail("stages", "stage %d has %d seconds and %d requests: want up to %d and %d, and one of them above 0",
@@ -71,7 +82,7 @@ func preset[T any](member **T, value T) {
 	}
 }
 
-// passed tells whether a stage is over: requests are those to the candidate, elapsed are seconds.
+// passed tells whether a stage is over: requests are those that the candidate has answered, elapsed are seconds.
 func passed(s admin.RolloutStage, requests uint64, elapsed float64) bool {
 	if requests < fewest {
 		return false

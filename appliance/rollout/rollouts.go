@@ -17,6 +17,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
+	"github.com/edgewise-ai/edgewise/appliance/tap"
 )
 
 // Bucket is the bucket of the rollouts, by model. docs/formats/box.md gives the form of its documents.
@@ -53,7 +54,13 @@ type Config struct {
 	Manager   Manager
 	Models    Models
 	// Prove has a loaded version answer the goldens of its model. An error says why it may not go live.
-	Prove    func(ctx context.Context, id edgewise.ModelID) error
+	Prove func(ctx context.Context, id edgewise.ModelID) error
+	// What shadows need.
+	Tap   *tap.Tap
+	Infer edgewise.Inferer                                // answers requests to exact versions
+	Rules func(model string) ([]admin.CompareRule, error) // of the outputs of a model
+	Idle  func() bool                                     // tells whether there are cores that nothing waits for
+
 	Publish  func(topic string, data any)     // tells those who listen of each change
 	Alert    func(kind, subject, text string) // tells people that the box has taken a candidate back
 	Audit    func(e admin.AuditEntry) error   // notes what the box has done by itself
@@ -90,6 +97,7 @@ type rollout struct {
 	telling sync.Mutex  // is held while the manager is told a split, so that the latest one stays; guards over
 	over    bool        // no split follows
 	gone    atomic.Bool // its model is deleted: nothing of it is stored
+	shadow  atomic.Pointer[shadow]
 
 	// What follows is guarded by moves.
 	stepped, saved time.Time
@@ -212,10 +220,14 @@ func note(r *admin.Rollout, text string) {
 
 func (s *Rollouts) newTrial(r *admin.Rollout, m measured) *trial {
 	p := r.Plan
-	return &trial{
+	t := &trial{
 		live: r.From, candidate: p.Version, alarm: *p.FalseAlarmPercent / 100, slower: *p.LatencyPercent / 100,
 		longer: time.Duration(*p.LatencyMicroseconds) * time.Microsecond, m: m, breached: s.wakeUp,
 	}
+	if p.Shadow != nil {
+		t.disagree = *p.Shadow.DisagreementPercent / 100
+	}
+	return t
 }
 
 // wakeUp makes Run look at the rollouts now.
@@ -255,11 +267,17 @@ func (s *Rollouts) Get(name string) (admin.Rollout, error) {
 	return s.describe(r), nil
 }
 
-// List returns the present or the latest rollout of each model, by name.
+// List returns the present or the latest rollout of each model, by name, without the worst differences.
 func (s *Rollouts) List() []admin.Rollout {
 	list := []admin.Rollout{}
 	for _, r := range s.rollouts() {
-		list = append(list, s.describe(r))
+		shown := s.describe(r)
+		if shown.Shadow != nil {
+			comparison := *shown.Shadow
+			comparison.Worst = []admin.RolloutDifference{}
+			shown.Shadow = &comparison
+		}
+		list = append(list, shown)
 	}
 	slices.SortFunc(list, func(a, b admin.Rollout) int { return strings.Compare(a.Model, b.Model) })
 	return list
@@ -308,6 +326,10 @@ func (s *Rollouts) describe(r *rollout) admin.Rollout {
 	shown := s.get(r)
 	if r.trial != nil && shown.Active() {
 		m, _ := r.trial.read()
+		if h := r.shadow.Load(); h != nil {
+			_, dropped := h.sub.Counts()
+			m.Shadow.Dropped += dropped
+		}
 		measure(&shown, &m)
 	}
 	return shown
@@ -316,6 +338,9 @@ func (s *Rollouts) describe(r *rollout) admin.Rollout {
 // measure adds what was measured.
 func measure(r *admin.Rollout, m *measured) {
 	r.Live, r.Candidate = m.Live.shown(), m.Candidate.shown()
+	if r.Plan.Shadow != nil {
+		r.Shadow = m.Shadow.shown()
+	}
 	watch := r.State == admin.RolloutWatching || r.State == admin.RolloutReverting
 	r.Evidence = m.evidence(*r.Plan.FalseAlarmPercent/100, watch)
 }
@@ -330,6 +355,7 @@ func (s *Rollouts) Forget(name string) {
 		return
 	}
 	r.gone.Store(true)
+	r.closeShadow()
 	s.publishTrials()
 	s.unsplit(r, name)
 	err := s.config.Documents.Update(func(tx edgewise.DocumentsTx) error { return tx.Delete(Bucket, name) })

@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +18,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
+	"github.com/edgewise-ai/edgewise/appliance/tap"
+	"github.com/edgewise-ai/edgewise/scalar"
 )
 
 // disk is what survives the end of the process: documents and labels.
@@ -37,10 +41,17 @@ func newDisk() *disk {
 // box is one life of a process on a disk.
 type box struct {
 	*disk
-	t       *testing.T
-	splits  map[string]manager.Split
-	broken  map[int64]string // versions that cannot be loaded
-	wrong   map[int64]bool   // versions that fail their goldens
+	t      *testing.T
+	splits map[string]manager.Split
+	broken map[int64]string // versions that cannot be loaded
+	wrong  map[int64]bool   // versions that fail their goldens
+
+	tap      *tap.Tap
+	rules    []admin.CompareRule
+	busy     atomic.Bool // no core is idle
+	shadow   func(ctx context.Context, n int) (values []float64, err error)
+	shadowed int // requests of the shadow; one at a time
+
 	alerts  []string
 	audit   []string
 	effects int           // on the disk and the manager
@@ -192,9 +203,14 @@ func (b *box) Rollback(ctx context.Context, name, label string) (admin.LabelMove
 
 // open begins a life.
 func (d *disk) open(t *testing.T) (*box, *Rollouts, func()) {
-	b := &box{disk: d, t: t, splits: map[string]manager.Split{}, broken: map[int64]string{}, wrong: map[int64]bool{}}
+	b := &box{
+		disk: d, t: t,
+		splits: map[string]manager.Split{}, broken: map[int64]string{}, wrong: map[int64]bool{}, tap: tap.New(tap.MaxBytes),
+	}
 	s := Open(Config{
 		Documents: b, Manager: b, Models: b, Prove: b.prove, Publish: func(string, any) {},
+		Tap: b.tap, Infer: b, Idle: func() bool { return !b.busy.Load() },
+		Rules: func(string) ([]admin.CompareRule, error) { return b.rules, nil },
 		Alert: func(_, _, text string) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -233,7 +249,32 @@ func (b *box) ask(s *Rollouts, seconds int, candidate func(n int) (time.Duration
 			took, err = candidate(i)
 		}
 		s.Observe(edgewise.ModelID{Name: "m", Version: version}, time.Now(), took, err)
+		b.tap.Offer(tap.Finished{
+			Model: edgewise.ModelID{Name: "m", Version: version}, Request: edgewise.Request{ID: strconv.Itoa(i)}, Err: err,
+			Response: &edgewise.Response{Outputs: []edgewise.Tensor{b.output(right)}}, Began: time.Now(),
+		})
 	}
+}
+
+var right = []float64{1, 1, 5, 5}
+
+// output is that of an answer: the corners of a box.
+func (b *box) output(values []float64) edgewise.Tensor {
+	var data []byte
+	for _, v := range values {
+		data = scalar.AppendFloat(data, edgewise.FP32, v)
+	}
+	return edgewise.Tensor{Name: "y", Type: edgewise.FP32, Shape: edgewise.Shape{1, 4}, Data: data}
+}
+
+// Infer answers a request of a shadow.
+func (b *box) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	if req.Model != (edgewise.ModelID{Name: "m", Version: 2}) {
+		b.t.Errorf("a request of the shadow goes to %v", req.Model)
+	}
+	b.shadowed++
+	values, err := b.shadow(ctx, b.shadowed)
+	return &edgewise.Response{Model: req.Model, Outputs: []edgewise.Tensor{b.output(values)}}, err
 }
 
 func fine(int) (time.Duration, error) { return 10 * time.Millisecond, nil }

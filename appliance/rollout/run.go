@@ -16,7 +16,12 @@ import (
 // Run moves the rollouts until ctx ends.
 func (s *Rollouts) Run(ctx context.Context) {
 	var work sync.WaitGroup
-	defer work.Wait()
+	defer func() {
+		work.Wait()
+		for _, r := range s.rollouts() {
+			r.closeShadow()
+		}
+	}()
 	ticker := time.NewTicker(cmp.Or(s.config.Interval, interval))
 	defer ticker.Stop()
 	for {
@@ -119,8 +124,7 @@ func replaced(record *edgewise.Record, r *admin.Rollout) string {
 // cannot be made ready has to go back.
 func (s *Rollouts) look(r *rollout, record *edgewise.Record, shown *admin.Rollout) bool {
 	if !record.Wanted {
-		r.trial.pause()
-		r.ready = false
+		r.halt()
 		return false
 	}
 	states := map[int64]edgewise.Status{}
@@ -139,11 +143,21 @@ func (s *Rollouts) look(r *rollout, record *edgewise.Record, shown *admin.Rollou
 	switch {
 	case ready && !r.ready:
 		r.trial.count(time.Now(), shown.Percent/100, watching)
+		if !watching {
+			s.openShadow(r, shown)
+		}
 	case !ready:
-		r.trial.pause()
+		r.halt()
 	}
 	r.ready = ready
 	return ready
+}
+
+// halt makes no request count, until look finds both versions ready again.
+func (r *rollout) halt() {
+	r.ready = false
+	r.trial.pause()
+	r.closeShadow()
 }
 
 // keep shows how long a stage lasts, and stores what was measured once in a while.
@@ -175,8 +189,7 @@ func (s *Rollouts) set(r *rollout, shown admin.Rollout) {
 // enter brings a rollout to a state that is stored before it takes effect. Errors: those of the store, and then nothing
 // has changed.
 func (s *Rollouts) enter(r *rollout, shown admin.Rollout, text string) error {
-	r.trial.pause()
-	r.ready = false // look makes requests count again
+	r.halt()
 	if text != "" {
 		note(&shown, text)
 	}
@@ -311,7 +324,7 @@ func (s *Rollouts) finish(r *rollout, shown admin.Rollout, state, reason string)
 	if state == admin.RolloutDone {
 		shown.Percent = 100
 	}
-	r.trial.pause()
+	r.halt()
 	note(&shown, reason)
 	s.unsplit(r, shown.Model)
 	_ = s.try(r, &shown)

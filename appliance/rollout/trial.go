@@ -30,11 +30,13 @@ type measured struct {
 	Slow      [3]evidence `json:"slow"`
 	Late      evidence    `json:"late"`      // errors in the watch
 	LateSlow  evidence    `json:"late_slow"` // slow requests in the watch
+	Shadow    shadowed    `json:"shadow"`
 }
 
 func newMeasured() measured {
 	m := measured{
 		Errors: newEvidence(errorOdds()), Late: newEvidence(errorOdds()), LateSlow: newEvidence(slowOdds()),
+		Shadow: shadowed{Differ: newEvidence(errorOdds())},
 	}
 	for i := range m.Slow {
 		m.Slow[i] = newEvidence(slowOdds())
@@ -45,6 +47,7 @@ func newMeasured() measured {
 // resume makes stored measurements go on.
 func (m measured) resume() measured {
 	m.Errors, m.Late, m.LateSlow = m.Errors.resume(errorOdds()), m.Late.resume(errorOdds()), m.LateSlow.resume(slowOdds())
+	m.Shadow.Differ = m.Shadow.Differ.resume(errorOdds())
 	for i := range m.Slow {
 		m.Slow[i] = m.Slow[i].resume(slowOdds())
 	}
@@ -59,11 +62,9 @@ const (
 	mostRate    = 0.2
 )
 
-// Parts of the chance of a false alarm that each kind of evidence has.
-const (
-	stagePart = 0.3 // errors, and slow requests, in the stages
-	watchPart = 0.2 // the same in the watch
-)
+// part is the part of the chance of a false alarm that each kind of evidence has: errors, slow requests and
+// disagreement in the stages, and the first two in the watch.
+const part = 1. / 5
 
 // trial measures a rollout in progress. It is safe for concurrent use.
 type trial struct {
@@ -71,6 +72,7 @@ type trial struct {
 	alarm           float64       // the chance of a false alarm that is allowed
 	slower          float64       // part by which a request to the candidate may take longer
 	longer          time.Duration // and time, if that is more
+	disagree        float64       // part of the answers of a shadow that may differ
 	breached        func()        // is called once, without locks
 
 	mu       sync.Mutex // guards what follows
@@ -114,6 +116,7 @@ func (t *trial) stage(of int) {
 	defer t.mu.Unlock()
 	t.m.Stage = 0
 	t.m.Errors.stake(1 / float64(of))
+	t.m.Shadow.Differ.stake(1 / float64(of))
 	for i := range t.m.Slow {
 		t.m.Slow[i].stake(1 / float64(of))
 	}
@@ -237,24 +240,34 @@ func (t *trial) judge() bool {
 
 // evidence lists what speaks against the candidate.
 func (m *measured) evidence(alarm float64, watch bool) []admin.RolloutEvidence {
+	bound := 1 / (alarm * part)
 	if watch {
 		return []admin.RolloutEvidence{
-			{Condition: admin.RolloutErrors, Value: m.Late.value(), Bound: 1 / (alarm * watchPart)},
-			{Condition: admin.RolloutLatency, Value: m.LateSlow.value(), Bound: 1 / (alarm * watchPart)},
+			{Condition: admin.RolloutErrors, Value: m.Late.value(), Bound: bound},
+			{Condition: admin.RolloutLatency, Value: m.LateSlow.value(), Bound: bound},
 		}
 	}
 	slow := 0.0 // the mean of martingales is one
 	for i := range m.Slow {
 		slow += m.Slow[i].value() / float64(len(m.Slow))
 	}
-	return []admin.RolloutEvidence{
-		{Condition: admin.RolloutErrors, Value: m.Errors.value(), Bound: 1 / (alarm * stagePart)},
-		{Condition: admin.RolloutLatency, Value: slow, Bound: 1 / (alarm * stagePart)},
+	list := []admin.RolloutEvidence{
+		{Condition: admin.RolloutErrors, Value: m.Errors.value(), Bound: bound},
+		{Condition: admin.RolloutLatency, Value: slow, Bound: bound},
 	}
+	if m.Shadow.Compared > 0 {
+		list = append(list, admin.RolloutEvidence{
+			Condition: admin.RolloutDisagreement, Value: m.Shadow.Differ.value(), Bound: bound,
+		})
+	}
+	return list
 }
 
 // explain says why a rollout goes back.
 func (m *measured) explain(e admin.RolloutEvidence) string {
+	if e.Condition == admin.RolloutDisagreement {
+		return m.Shadow.explain()
+	}
 	c, l := m.Candidate.shown(), m.Live.shown()
 	if e.Condition == admin.RolloutErrors {
 		return fmt.Sprintf("error rate: %d of %d requests to the candidate failed, and %d of %d to the version before it",
@@ -287,7 +300,7 @@ func (t *trial) read() (m measured, breach string) {
 
 // clone returns a copy that shares nothing.
 func (m measured) clone() measured {
-	for _, e := range []*evidence{&m.Errors, &m.Slow[0], &m.Slow[1], &m.Slow[2], &m.Late, &m.LateSlow} {
+	for _, e := range []*evidence{&m.Errors, &m.Slow[0], &m.Slow[1], &m.Slow[2], &m.Late, &m.LateSlow, &m.Shadow.Differ} {
 		e.Parts = append([]float64{}, e.Parts...)
 	}
 	return m

@@ -36,7 +36,7 @@ func (p *program) rolloutStart() *cobra.Command {
 	var plan admin.RolloutPlan
 	var stages []string
 	var watch, longer time.Duration
-	var alarm, slower float64
+	var alarm, slower, shadow, disagree float64
 	cmd := &cobra.Command{
 		Use:   "start NAME:VERSION",
 		Short: "Send a growing share of the requests to a version, and make it live",
@@ -53,6 +53,9 @@ func (p *program) rolloutStart() *cobra.Command {
 	flags.Float64Var(&alarm, "false-alarm", 1, "chance, in percent, that a version is taken back without being worse")
 	flags.Float64Var(&slower, "slower", 10, "how much longer requests may take, in percent")
 	flags.DurationVar(&longer, "longer", 500*time.Microsecond, "how much longer they may take, if that is more")
+	flags.Float64Var(&shadow, "shadow", 0, "share, in percent, of the requests to the live version that the new one answers as well,\n"+
+		"for comparison by the rules of the goldens; a stage of 0 % counts these")
+	flags.Float64Var(&disagree, "disagree", 0.5, "how many of these answers may differ, in percent")
 	cmd.RunE = p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
 		id, err := modelID(args[0])
 		if err != nil {
@@ -72,6 +75,9 @@ func (p *program) rolloutStart() *cobra.Command {
 		seconds, microseconds := int64(watch/time.Second), longer.Microseconds()
 		plan.WatchSeconds, plan.LatencyMicroseconds = &seconds, &microseconds
 		plan.FalseAlarmPercent, plan.LatencyPercent = &alarm, &slower
+		if shadow != 0 {
+			plan.Shadow = &admin.RolloutShadow{Percent: shadow, DisagreementPercent: &disagree}
+		}
 		begun, err := box.StartRollout(ctx, id.Name, plan)
 		if err != nil {
 			return err

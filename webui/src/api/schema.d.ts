@@ -2322,7 +2322,7 @@ export interface components {
             version: number;
             /** @description by percent, ascending; preset: 5, 25 and 50 % */
             stages?: {
-                /** @description of the requests that go to the candidate: more than 0, less than 100 */
+                /** @description of the requests that go to the candidate: less than 100; 0 only with a shadow, whose comparisons are then counted */
                 percent: number;
                 /**
                  * Format: int64
@@ -2359,6 +2359,16 @@ export interface components {
              * @default 500
              */
             latency_microseconds?: number;
+            /** @description requests that the live version has answered go to the candidate as well, while cores are idle; the answers are compared by the rules of the model's goldens */
+            shadow?: {
+                /** @description of the requests to the live version, more than 0 */
+                percent: number;
+                /**
+                 * @description how many answers may differ
+                 * @default 0.5
+                 */
+                disagreement_percent?: number;
+            };
         };
         Rollout: {
             model: string;
@@ -2383,9 +2393,26 @@ export interface components {
             reason?: string;
             live: components["schemas"]["RolloutArm"];
             candidate: components["schemas"]["RolloutArm"];
+            /** @description what was compared; absent where the plan has no shadow */
+            shadow?: {
+                /** Format: int64 */
+                compared: number;
+                /**
+                 * Format: int64
+                 * @description of these
+                 */
+                disagreed: number;
+                /**
+                 * Format: int64
+                 * @description requests that were not compared, because nothing was idle
+                 */
+                dropped: number;
+                /** @description the largest part that differs first; empty in the list of all models */
+                worst: components["schemas"]["RolloutDifference"][];
+            };
             evidence: {
                 /** @enum {string} */
-                condition: "error_rate" | "latency";
+                condition: "error_rate" | "latency" | "disagreement";
                 /** @description how many times a bet that the candidate is worse has multiplied its stake */
                 value: number;
                 /** @description the value at which the candidate is taken back */
@@ -2397,6 +2424,22 @@ export interface components {
                 stage: number;
                 text: string;
             }[];
+        };
+        /** @description an answer of the candidate that differs from that of the live version */
+        RolloutDifference: {
+            time: components["schemas"]["Time"];
+            /** @description the id that the client gave the request */
+            request?: string;
+            /** @description of the output that differs most */
+            part: number;
+            /** @description of the candidate, instead of an answer */
+            error?: string;
+            /** @description those that differ */
+            outputs?: components["schemas"]["OutputComparison"][];
+            /** @description the answer of the live version as the inference protocol has it; absent above 8 KiB */
+            live?: Record<string, never>;
+            /** @description the same of the candidate */
+            candidate?: Record<string, never>;
         };
         /** @description what was counted of one version, of requests that named no version */
         RolloutArm: {
