@@ -80,6 +80,19 @@ func TestAVersionThatFailsItsGoldensDoesNotGoLive(t *testing.T) {
 	}
 }
 
+func TestAnUploadThatFailsItsGoldensHasLoaded(t *testing.T) {
+	_, anna := runReal(t)
+	anna.live("net", adding(1))
+	anna.golden("net", "ones", numbersFor("x", 1, 1, 1, 1))
+	j := anna.settled(anna.upload("net.onnx", adding(2), map[string]string{"activate": "true"}))
+	if !strings.HasSuffix(states(j), "store:done load:done warm:done ready:failed") {
+		t.Fatalf("%s: %s", j.State, states(j))
+	}
+	if e := j.Steps[len(j.Steps)-1].Error; e.Reason != admin.ReasonGoldens || e.Model != "net" || e.Version != 2 {
+		t.Errorf("%+v", e)
+	}
+}
+
 func TestThePolicySaysWhatFailedGoldensLeadTo(t *testing.T) {
 	_, anna := runReal(t)
 	anna.live("net", adding(1))

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
@@ -15,6 +16,12 @@ const (
 
 // ReasonGoldens is the reason of the error about a version that does not go live because of its goldens.
 const ReasonGoldens = "goldens_failed"
+
+// FailsGoldens tells whether a version that works does not go live because of its goldens.
+func FailsGoldens(err error) bool {
+	own, ok := errors.AsType[*edgewise.Error](err)
+	return ok && own.Reason == ReasonGoldens
+}
 
 // MediaExample is the content type of an example: a request with its answer. docs/formats/example.md gives its form.
 const MediaExample = "application/vnd.edgewise.example"

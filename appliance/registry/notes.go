@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -124,19 +123,13 @@ func (f failedLoads) report(id edgewise.ModelID, err error) {
 // works and has not passed its goldens: people look into that.
 func (g *Registry) GoLive(ctx context.Context, id edgewise.ModelID, numbered bool) (admin.LabelMove, error) {
 	moved, err := g.SetLabel(admin.WithCause(ctx, admin.CauseUpload), id.Name, edgewise.LiveLabel, id.Version)
-	if err != nil && !numbered && !unproved(err) {
+	if err != nil && !numbered && !admin.FailsGoldens(err) {
 		g.failed.add(id, err)
 	}
 	if err == nil {
 		g.retain(ctx, id.Name)
 	}
 	return moved, err
-}
-
-// unproved tells whether a version has not gone live because of its goldens.
-func unproved(err error) bool {
-	own, ok := errors.AsType[*edgewise.Error](err)
-	return ok && own.Reason == admin.ReasonGoldens
 }
 
 // Keep has no upload replace a version that failed to load, or any of a model's for version 0.
