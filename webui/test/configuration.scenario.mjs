@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { check, drop, equal, everyWidth, inspect, press, scenario, type, until } from './harness.mjs';
+import { check, drop, equal, everyWidth, inspect, pick, press, scenario, type, until } from './harness.mjs';
 import { colours } from './onnx.mjs';
 import { png } from './picture.mjs';
 
@@ -18,10 +18,10 @@ export default () => scenario({}, async (box, visitor) => {
   await visitor.open('/models', 'Models');
   await drop(page, page.getByRole('main'), [file('paint.onnx', colours())]);
   const job = page.getByRole('article', { name: 'Job of paint.onnx' });
-  await job.getByRole('button', { name: 'Activate' }).click();
+  await press(job.getByRole('button', { name: 'Activate' }), 'Enter');
   await page.getByText('Serving').first().waitFor();
 
-  // The form writes the text, and the text fills the form. Nothing here is done with a mouse.
+  // The form writes the text, and the text fills the form. Nothing is done with a mouse but the drops.
   await visitor.open('/models/paint/configuration', 'paint');
   const text = page.getByRole('textbox', { name: 'config.pbtxt' });
   const form = page.getByRole('form', { name: 'Configuration as a form' });
@@ -96,8 +96,7 @@ export default () => scenario({}, async (box, visitor) => {
   equal(stored.versions.map((v) => v.files.map((f) => f.path)), [['model.onnx'], ['config.pbtxt', 'model.onnx']], 'the files of the versions');
 
   // It is loaded beside the live one, which stays, and both are asked the same.
-  await page.getByRole('button', { name: 'More about version 2' }).click();
-  await page.getByRole('menuitem', { name: 'Load for testing' }).click();
+  await pick(page, 'More about version 2', 'Load for testing');
   await page.getByRole('row', { name: /^2 / }).getByRole('button', { name: 'Remove the label test' }).waitFor();
   await page.getByRole('row', { name: /^2 / }).getByText('Ready').waitFor();
   await visitor.open('/models/paint/try', 'paint');
@@ -106,7 +105,7 @@ export default () => scenario({}, async (box, visitor) => {
   equal(await page.getByLabel('Compare with').inputValue(), '1', 'what version 2 is compared with');
   await drop(page, page.locator('.drop'), [file('red.png', png(96, 64, [250, 10, 10]))]);
   await page.getByText('red.png', { exact: true }).waitFor();
-  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  await press(page.getByRole('button', { name: 'Run', exact: true }), 'Enter');
   for (const version of [1, 2]) {
     const answer = page.getByRole('region', { name: `Version ${version}`, exact: true }).getByRole('region', { name: 'Output scores' });
     check((await answer.getByRole('listitem').first().innerText()).startsWith('red'), `version ${version} does not say red`);
@@ -116,14 +115,13 @@ export default () => scenario({}, async (box, visitor) => {
 
   // Offline, and back.
   await visitor.open('/models/paint', 'paint');
-  await page.getByRole('button', { name: 'More about paint' }).click();
-  await page.getByRole('menuitem', { name: 'Take offline' }).click();
+  await pick(page, 'More about paint', 'Take offline');
   problems.push(...(await inspect(page, 'a question before a model goes offline')));
-  await page.getByRole('dialog').getByRole('button', { name: 'Take offline' }).click();
+  await press(page.getByRole('dialog').getByRole('button', { name: 'Take offline' }), 'Enter');
   await page.getByText('The model is offline: requests to it are refused.').waitFor();
   equal((await admin.call('GET', '/models/paint')).wanted, false, 'whether it is to be served');
   problems.push(...(await everyWidth(page, 'a model that is offline')));
-  await page.getByRole('button', { name: 'Bring it back' }).click();
+  await press(page.getByRole('button', { name: 'Bring it back' }), 'Enter');
   await page.getByText('Serving').first().waitFor();
   equal(problems, [], 'what axe found');
   rmSync(folder, { recursive: true });

@@ -1,9 +1,10 @@
 // Uploads as people have them: files and folders dropped on any page, a wrong one among right ones, weights beside their network,
-// a version dropped on its model's page, what differs before it answers, the way back; and uploads that can never succeed.
+// a version dropped on its model's page, what differs before it answers, the way back; and uploads that can never succeed. By
+// keyboard alone but for the drops.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { check, drop, equal, everyWidth, inspect, scenario, until } from './harness.mjs';
+import { check, drop, equal, everyWidth, inspect, pick, press, scenario, until } from './harness.mjs';
 import { reaching, times, unloadable } from './onnx.mjs';
 
 export default () => scenario({ set: { 'upload.max_bytes': '8MiB' } }, async (box, visitor) => {
@@ -25,9 +26,9 @@ export default () => scenario({ set: { 'upload.max_bytes': '8MiB' } }, async (bo
   for (const name of ['gauge.onnx', 'heavy.tar']) await job(name).getByText('Ready to activate').waitFor();
   equal(await named(), [['gauge.onnx', 'gauge'], ['heavy.tar', 'heavy']], 'what was uploaded');
   problems.push(...(await everyWidth(page, 'several uploads')));
-  await job('gauge.onnx').getByRole('button', { name: 'Activate' }).click();
+  await press(job('gauge.onnx').getByRole('button', { name: 'Activate' }), 'Enter');
   await job('gauge.onnx').getByText('Done').waitFor();
-  await job('heavy.tar').getByRole('button', { name: 'Discard' }).click();
+  await press(job('heavy.tar').getByRole('button', { name: 'Discard' }), 'Enter');
 
   // Whole folders: one with exports of other programs, and one in Triton's layout among what else lies there.
   file('exports/level.onnx', times(4));
@@ -43,20 +44,20 @@ export default () => scenario({ set: { 'upload.max_bytes': '8MiB' } }, async (bo
   await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
   const dropped = ['level.onnx', 'tank.onnx', 'deep.tar', 'line.tar'];
   for (const name of dropped) await job(name).getByText('Ready to activate').waitFor();
-  for (const name of dropped) await job(name).getByRole('button', { name: 'Discard' }).click();
+  for (const name of dropped) await press(job(name).getByRole('button', { name: 'Discard' }), 'Enter');
 
   // Where something may have been typed the page stays, and says where the upload is.
   await visitor.open('/activity/alerts', 'Activity');
   await page.getByRole('main').locator('form').first().waitFor();
   await drop(page, main, [file('level.onnx', times(4))]);
   await page.getByText('The upload has begun.').waitFor();
-  await page.getByRole('button', { name: 'Show', exact: true }).click();
+  await press(page.getByRole('button', { name: 'Show', exact: true }), 'Enter');
   await job('level.onnx').getByText('Ready to activate').waitFor();
   await job('level.onnx').getByLabel('Name').waitFor();
   equal(await job('level.onnx').getByText(/difference/).count(), 0, 'differences of a model that is new');
   await job('level.onnx').getByLabel('Name').fill('gauge');
   await job('level.onnx').getByText('1 difference from version 1').waitFor();
-  await job('level.onnx').getByRole('button', { name: 'Discard' }).click();
+  await press(job('level.onnx').getByRole('button', { name: 'Discard' }), 'Enter');
 
   // On a model's page it becomes that model's next version, whatever the file is called.
   await visitor.open('/models/gauge/versions', 'gauge');
@@ -66,33 +67,30 @@ export default () => scenario({ set: { 'upload.max_bytes': '8MiB' } }, async (bo
   await job('export-final-2.onnx').getByText('4 differences from version 1, some of which clients may notice').waitFor();
   for (const what of ['input x', 'input z', 'output same', 'file model.onnx']) await job('export-final-2.onnx').getByRole('listitem').filter({ hasText: what }).first().waitFor();
   problems.push(...(await everyWidth(page, 'an upload on the page of its model')));
-  await job('export-final-2.onnx').getByRole('button', { name: 'Activate' }).focus();
-  await page.keyboard.press('Enter');
+  await press(job('export-final-2.onnx').getByRole('button', { name: 'Activate' }), 'Enter');
   await until('version 2 to be live', async () => (await admin.call('GET', '/models/gauge')).labels[0]?.version === 2);
 
-  // The way back asks, and can be undone; so do an activation and a deletion, by keyboard alone.
+  // The way back asks, and can be undone; so do an activation and a deletion.
   const live = (version) => until(`version ${version} to be live`, async () => (await admin.call('GET', '/models/gauge')).labels[0]?.version === version);
-  const press = async (button) => { await button.focus(); await page.keyboard.press('Enter'); };
   const dialog = page.getByRole('dialog');
-  const undo = async () => { await dialog.waitFor({ state: 'detached' }); await press(page.getByRole('button', { name: 'Undo' }).last()); };
-  await press(job('export-final-2.onnx').getByRole('button', { name: 'Roll back' }));
+  const undo = async () => { await dialog.waitFor({ state: 'detached' }); await press(page.getByRole('button', { name: 'Undo' }).last(), 'Enter'); };
+  await press(job('export-final-2.onnx').getByRole('button', { name: 'Roll back' }), 'Enter');
   await dialog.getByText('4 differences from version 2').waitFor();
-  await press(dialog.getByRole('button', { name: 'Roll back to version 1' }));
+  await press(dialog.getByRole('button', { name: 'Roll back to version 1' }), 'Enter');
   await page.getByText('gauge answers with version 1 again.').waitFor();
   await undo();
   await live(2);
   await page.reload();
-  await press(page.getByRole('row', { name: /^1 / }).getByRole('button', { name: 'Activate' }));
+  await press(page.getByRole('row', { name: /^1 / }).getByRole('button', { name: 'Activate' }), 'Enter');
   await dialog.getByText('4 differences from version 2').waitFor();
   problems.push(...(await inspect(page, 'the question before an activation')));
-  await press(dialog.getByRole('button', { name: 'Activate version 1' }));
+  await press(dialog.getByRole('button', { name: 'Activate version 1' }), 'Enter');
   await page.getByText('gauge answers with version 1.').waitFor();
   await undo();
   await live(2);
-  await press(page.getByRole('button', { name: 'More about gauge' }));
-  await press(page.getByRole('menuitem', { name: 'Delete model' }));
+  await pick(page, 'More about gauge', 'Delete model');
   await dialog.getByText('It can be undone for six seconds.').waitFor();
-  await press(dialog.getByRole('button', { name: 'Delete', exact: true }));
+  await press(dialog.getByRole('button', { name: 'Delete', exact: true }), 'Enter');
   await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
   equal(await page.getByRole('row', { name: /gauge/ }).count(), 0, 'rows of the model that was deleted');
   await undo();
@@ -107,11 +105,11 @@ export default () => scenario({ set: { 'upload.max_bytes': '8MiB' } }, async (bo
   check(/9 MiB.*8 MiB/.test(await refused.getByRole('alert').innerText()), `the page says ${await refused.getByRole('alert').innerText()}`);
   equal(await refused.getByRole('button', { name: 'Resume' }).count(), 0, 'buttons that would send it again');
   problems.push(...(await everyWidth(page, 'an upload that is refused')));
-  await refused.getByRole('button', { name: 'Hide' }).click();
+  await press(refused.getByRole('button', { name: 'Hide' }), 'Enter');
   await refused.waitFor({ state: 'detached' });
 
   await drop(page, main, [file('misfit.onnx', unloadable())]);
-  await job('misfit.onnx').getByRole('button', { name: 'Activate' }).click();
+  await press(job('misfit.onnx').getByRole('button', { name: 'Activate' }), 'Enter');
   await job('misfit.onnx').getByText('Load failed', { exact: true }).waitFor();
   equal(await job('misfit.onnx').getByRole('button', { name: /Try again/ }).count(), 0, 'buttons that would try the same once more');
 

@@ -1,6 +1,6 @@
 // The graph of a large model: a thousand operations in groups that open and close, by keyboard too; what is looked for comes into the
 // middle, large enough to be read.
-import { check, equal, everyWidth, inspect, scenario, until } from './harness.mjs';
+import { check, equal, everyWidth, inspect, press, scenario, until } from './harness.mjs';
 import { chain } from './onnx.mjs';
 
 export default () => scenario({}, async (box, visitor) => {
@@ -30,15 +30,12 @@ export default () => scenario({}, async (box, visitor) => {
   await readable('stage0');
   check((await drawn()) < 20, `${await drawn()} nodes are drawn`);
   problems.push(...(await inspect(page, 'a large graph')));
-  await group('stage3').focus();
-  await page.keyboard.press('Enter');
+  await press(group('stage3'), 'Enter');
   await readable('stage3/block0');
-  await group('stage3/block0').focus();
-  await page.keyboard.press('Enter');
+  await press(group('stage3/block0'), 'Enter');
   await readable('add600');
   equal(await group('stage3').getAttribute('aria-expanded'), 'true', 'the stage is opened');
-  await group('stage3').focus();
-  await page.keyboard.press('Enter');
+  await press(group('stage3'), 'Enter');
   await readable('stage3');
   equal(await group('stage3/block0').count(), 0, 'blocks of a closed stage');
 
@@ -46,28 +43,27 @@ export default () => scenario({}, async (box, visitor) => {
   const field = page.getByRole('searchbox', { name: 'Find an operation or a tensor' });
   await field.fill('add777');
   const hit = aside.getByRole('button', { name: /add777/ });
-  await hit.focus();
-  await page.keyboard.press('Enter');
+  await press(hit, 'Enter');
   await readable('add777');
   await aside.getByText('/stage3/block17/add777').waitFor();
   problems.push(...(await everyWidth(page, 'an operation that was found')));
-  await aside.getByRole('button', { name: 'Back to the hits' }).click();
+  await press(aside.getByRole('button', { name: 'Back to the hits' }), 'Enter');
   await hit.waitFor();
   equal(await page.evaluate(() => location.search), '?q=add777', 'the address');
   await field.fill('');
-  await page.getByRole('button', { name: 'Close all groups' }).click();
+  await press(page.getByRole('button', { name: 'Close all groups' }), 'Enter');
   await until('all groups to be closed', async () => (await drawn()) < 20);
 
   // The whole of it, and back to where it can be read.
-  await page.getByRole('button', { name: /fit view/i }).click();
+  await press(page.getByRole('button', { name: /fit view/i }), 'Enter');
   await until('the whole graph', () => page.evaluate(() => { const c = document.querySelector('.canvas').getBoundingClientRect(); return [...document.querySelectorAll('.op')].every((e) => e.getBoundingClientRect().bottom <= c.bottom + 1); }));
-  await page.getByRole('button', { name: /zoom in/i }).click();
+  await press(page.getByRole('button', { name: /zoom in/i }), 'Enter');
 
   // Without names there are runs of neighbours.
   for (const width of [1440, 390]) {
     await page.setViewportSize({ width, height: 860 });
     await visitor.open('/models/nameless/graph?q=t501', 'nameless');
-    await aside.getByRole('button').first().click();
+    await press(aside.getByRole('button').first(), 'Enter');
     await aside.getByText('t501', { exact: false }).first().waitFor();
     await readable('Add');
     check((await drawn()) < 200, `${await drawn()} nodes are drawn at ${width} px`);

@@ -292,10 +292,18 @@ export async function everyWidth(page, where) {
   return found;
 }
 
-/** Presses keys where the keyboard stands on an element. */
+/** Presses keys where the keyboard stands on an element, once it is enabled, as a click waits for it. */
 export async function press(locator, ...keys) {
+  await until(`${locator} to be enabled`, () => locator.isEnabled());
   await locator.focus();
   for (const key of keys) await locator.page().keyboard.press(key);
+}
+
+/** Opens a menu by its button and takes one of its items, by keyboard. */
+export async function pick(page, button, item) {
+  await press(page.getByRole('button', { name: button }), 'Enter');
+  await page.locator('[role=menuitem]:focus').waitFor(); // the menu takes the focus when it is open
+  await press(page.getByRole('menuitem', { name: item }), 'Enter');
 }
 
 /** Types into a field in place of what is there, by keyboard. */

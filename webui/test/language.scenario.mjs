@@ -31,7 +31,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
     const pages = [
       ['/', w.home], ['/models', models], ['/models/faces', 'faces'], ['/models/faces/try', 'faces'], ['/models/faces/versions', 'faces'], ['/models/faces/goldens', 'faces'], ['/models/face/graph', 'face'], ['/models/face/configuration', 'face'], ['/models/gone', 'gone'],
       ['/ensembles', ensembles], [`/ensembles/${draft.id}`, 'faces'], ['/steps', steps], ['/steps/edit?from=limit', 'limit'],
-      ['/activity/requests', activity], ['/activity/logs', activity], ['/activity/audit', activity], ...tabs.map((tab) => [`/settings/${tab}`, settings]), ['/api-reference', 'API'],
+      ['/activity/requests', activity], ['/activity/history', activity], ['/activity/alerts', activity], ['/activity/logs', activity], ['/activity/audit', activity], ...tabs.map((tab) => [`/settings/${tab}`, settings]), ['/api-reference', 'API'],
     ];
     for (const [path, heading] of pages) {
       await visitor.open(path, heading);

@@ -1,7 +1,7 @@
 // A model, an ensemble and a step get other names, by keyboard alone: programs reach them at once, what belongs to them stays, the way
 // back is there, and what an ensemble runs by its name is refused with those that do.
 import { readFileSync } from 'node:fs';
-import { check, equal, everyWidth, press, sample, scenario, type, until } from './harness.mjs';
+import { check, equal, everyWidth, pick, press, sample, scenario, type, until } from './harness.mjs';
 
 export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelines'] }, async (box, visitor) => {
   const admin = await box.claim();
@@ -12,9 +12,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   const dialog = page.getByRole('dialog');
   const open = async (name) => {
     await visitor.open(`/models/${name}`, name);
-    await press(page.getByRole('button', { name: `More about ${name}` }), 'Enter');
-    await page.locator('[role=menuitem]:focus').waitFor(); // the menu takes the focus when it is open
-    await press(page.getByRole('menuitem', { name: 'Rename' }), 'Enter');
+    await pick(page, `More about ${name}`, 'Rename');
     await dialog.waitFor();
   };
   const problems = [];

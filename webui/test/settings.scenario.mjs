@@ -9,7 +9,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await admin.fetch('/v2/models/faces/infer', { method: 'POST', body: readFileSync(sample('face.jpg')), headers: { 'Content-Type': 'image/jpeg' } });
   await visitor.login();
   equal(await round(visitor, [
-    ['/activity/requests', 'Activity'], ['/activity/logs', 'Activity'], ['/activity/audit', 'Activity'],
+    ['/activity/requests', 'Activity'], ['/activity/history', 'Activity'], ['/activity/alerts', 'Activity'], ['/activity/logs', 'Activity'], ['/activity/audit', 'Activity'],
     ['/settings/general', 'Settings'], ['/settings/me', 'Settings'], ['/settings/users', 'Settings'], ['/settings/keys', 'Settings'], ['/settings/security', 'Settings'], ['/settings/backup', 'Settings'], ['/settings/configuration', 'Settings'], ['/settings/about', 'Settings'],
     ['/api-reference', 'API'], ['/nothing/here', 'There is no such page'],
   ]), [], 'what axe, the phone and the large text found');
