@@ -37,6 +37,8 @@ type Example struct {
 	Outputs    []edgewise.Tensor // the answer; none when Error is set
 	Error      string            // why there is no answer
 
+	MaskedInputs, MaskedOutputs []string // what a recording has hidden: it is missing, or something else stands in its place
+
 	Arrived time.Time     // when the request arrived; zero: not known
 	Took    time.Duration // until the answer; 0: not known
 }
@@ -65,8 +67,11 @@ type header struct {
 	Request bodySizes  `json:"request"`
 	Answer  *bodySizes `json:"answer,omitempty"` // nil: there is none
 	Error   string     `json:"error,omitempty"`
-	Arrived *time.Time `json:"arrived,omitempty"`
-	Took    int64      `json:"took_ns,omitempty"`
+
+	MaskedInputs  []string   `json:"masked_inputs,omitempty"`
+	MaskedOutputs []string   `json:"masked_outputs,omitempty"`
+	Arrived       *time.Time `json:"arrived,omitempty"`
+	Took          int64      `json:"took_ns,omitempty"`
 }
 
 // bodySizes are the lengths of a body and of its JSON part, which is at its beginning.
@@ -80,6 +85,7 @@ type bodySizes struct {
 func Encode(e *Example) ([]byte, error) {
 	h := header{
 		Format: format, Model: e.Model.Name, Version: e.Model.Version, Error: cut(e.Error), Took: int64(e.Took),
+		MaskedInputs: e.MaskedInputs, MaskedOutputs: e.MaskedOutputs,
 	}
 	if !e.Arrived.IsZero() {
 		at := e.Arrived.UTC()
@@ -124,7 +130,10 @@ func Decode(data []byte) (*Example, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Example{Model: edgewise.ModelID{Name: h.Model, Version: h.Version}, Error: h.Error, Took: time.Duration(h.Took)}
+	e := &Example{
+		Model: edgewise.ModelID{Name: h.Model, Version: h.Version}, Error: h.Error, Took: time.Duration(h.Took),
+		MaskedInputs: h.MaskedInputs, MaskedOutputs: h.MaskedOutputs,
+	}
 	if h.Arrived != nil {
 		e.Arrived = *h.Arrived
 	}

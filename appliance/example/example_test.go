@@ -33,6 +33,7 @@ func all() *Example {
 		Sequence:   edgewise.Sequence{ID: 1<<64 - 1, Start: true},
 		Outputs:    []edgewise.Tensor{text("text", "Straße"), tensor("empty")},
 		Arrived:    time.Date(2026, 2, 3, 4, 5, 6, 789, time.UTC), Took: 1234567,
+		MaskedInputs: []string{"hint"}, MaskedOutputs: []string{"empty"},
 	}
 }
 

@@ -230,6 +230,9 @@ func (g *Goldens) check(name string, e *example.Example) error {
 	if e.Error != "" || len(e.Outputs) == 0 {
 		return edgewise.Errorf(op, edgewise.Invalid, "the example has no answer: a golden needs the outputs that are expected")
 	}
+	if hidden := slices.Concat(e.MaskedInputs, e.MaskedOutputs); len(hidden) > 0 {
+		return edgewise.Errorf(op, edgewise.Invalid, "the recording has masked %q: a golden needs all tensors as they were", hidden)
+	}
 	_, err := g.config.Record(e.Model.Name)
 	return err
 }

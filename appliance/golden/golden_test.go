@@ -243,6 +243,16 @@ func TestGoldensOfAModelAreBounded(t *testing.T) {
 	}
 }
 
+func TestAMaskedRequestIsNoGolden(t *testing.T) {
+	f := newFixture(t)
+	for _, e := range []*example.Example{{MaskedInputs: []string{"x"}}, {MaskedOutputs: []string{"z"}}} {
+		e.Model, e.Outputs = edgewise.ModelID{Name: "m"}, []edgewise.Tensor{bytesOf("y", 1)}
+		if _, err := f.Add(nil, "", e); err == nil || !strings.Contains(err.Error(), "masked") {
+			t.Errorf("%+v: %v", e, err)
+		}
+	}
+}
+
 func TestAReportIsBounded(t *testing.T) {
 	long := admin.OutputComparison{Output: strings.Repeat("o", 1000), Reason: strings.Repeat("r", 1000)}
 	for range 8 {

@@ -18,25 +18,25 @@ const (
 	maxColors = 4  // a last dimension of at most so many holds the channels of a pixel
 )
 
-// mask returns the tensors as they may be recorded. What it changes is copied.
-func mask(masks []admin.RecordingMask, secret []byte, list []edgewise.Tensor) []edgewise.Tensor {
-	var masked []edgewise.Tensor
+// mask returns the tensors as they may be recorded, and the names of those that are masked. What it changes is copied.
+func mask(masks []admin.RecordingMask, secret []byte, list []edgewise.Tensor) (shown []edgewise.Tensor, masked []string) {
 	for i := range list {
 		at := slices.IndexFunc(masks, func(m admin.RecordingMask) bool { return m.Tensor == list[i].Name })
 		if at < 0 {
-			masked = append(masked, list[i])
+			shown = append(shown, list[i])
 			continue
 		}
+		masked = append(masked, list[i].Name)
 		switch t := &list[i]; masks[at].How {
 		case admin.MaskHash:
-			masked = append(masked, hashed(secret, t))
+			shown = append(shown, hashed(secret, t))
 		case admin.MaskBlur:
 			if b, ok := blur(t); ok {
-				masked = append(masked, b)
+				shown = append(shown, b)
 			}
 		}
 	}
-	return masked
+	return shown, masked
 }
 
 // hashed replaces each element of type BYTES by a hash in hexadecimal digits, and any other tensor as a whole: equal

@@ -291,8 +291,8 @@ func (r *Recordings) masked(s *admin.RecordingSettings, f *tap.Finished) (*examp
 	if err != nil {
 		return nil, err
 	}
-	e.Inputs = mask(s.Masks, r.secret, declared(e.Inputs, signature.Inputs()))
-	e.Outputs = mask(s.Masks, r.secret, declared(e.Outputs, signature.Outputs()))
+	e.Inputs, e.MaskedInputs = mask(s.Masks, r.secret, declared(e.Inputs, signature.Inputs()))
+	e.Outputs, e.MaskedOutputs = mask(s.Masks, r.secret, declared(e.Outputs, signature.Outputs()))
 	if f.Err != nil {
 		e.Error = edgewise.KindOf(f.Err).String()
 	}

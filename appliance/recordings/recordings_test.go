@@ -225,6 +225,14 @@ func TestMaskedTensorsAreNowhereOnTheDisk(t *testing.T) {
 			if onDiskAnywhere(t, b.folder, []byte(secret)) {
 				t.Error("the secret is on the disk")
 			}
+			data, err := b.Read("cat", 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e, err := example.Decode(data); err != nil || len(e.MaskedInputs) != 1 || e.MaskedInputs[0] != "x" ||
+				len(e.MaskedOutputs) != 1 || e.MaskedOutputs[0] != "y" {
+				t.Errorf("masked are %q and %q, %v", e.MaskedInputs, e.MaskedOutputs, err)
+			}
 		})
 	}
 }
@@ -293,6 +301,24 @@ func TestTheOldestRequestsGoFirst(t *testing.T) {
 	files, _ := os.ReadDir(filepath.Join(b.folder, "cat"))
 	if len(files) != 3 {
 		t.Errorf("%d files are on the disk", len(files))
+	}
+}
+
+func TestAFolderKeepsTheLatestRequests(t *testing.T) {
+	f, err := openFolder(filepath.Join(t.TempDir(), "cat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if err := f.add(entry{at: time.Now()}, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.trim(2, MinQuota, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if list := f.before(0, 9); len(list) != 2 || list[0].number != 5 || list[1].number != 4 || f.bytes != 2*blockBytes {
+		t.Errorf("left are %+v, %d bytes", list, f.bytes)
 	}
 }
 
@@ -456,11 +482,15 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		"share":             func(s *admin.RecordingSettings) { s.Share = 0 },
 		"quota_bytes":       func(s *admin.RecordingSettings) { s.QuotaBytes = MinQuota - 1 },
 		"retention_seconds": func(s *admin.RecordingSettings) { s.RetentionSeconds = MaxRetention + 1 },
-		"masks":             masks(admin.RecordingMask{Tensor: "unknown", How: admin.MaskDrop}),
+		"masks unknown":     masks(admin.RecordingMask{Tensor: "unknown", How: admin.MaskDrop}),
+		"masks twice":       masks(admin.RecordingMask{Tensor: "x", How: admin.MaskDrop}, admin.RecordingMask{Tensor: "x", How: admin.MaskHash}),
+		"masks how":         masks(admin.RecordingMask{Tensor: "x", How: "paint"}),
+		"masks 65":          masks(make([]admin.RecordingMask, MaxMasks+1)...),
 	} {
 		s := defaults()
 		change(&s)
 		_, err := b.Set("cat", s)
+		name, _, _ = strings.Cut(name, " ")
 		if problem, ok := errors.AsType[*edgewise.Error](err); !ok || problem.Kind != edgewise.Invalid || problem.Field != name {
 			t.Errorf("%s: %v", name, err)
 		}

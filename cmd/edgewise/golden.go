@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -243,13 +242,8 @@ func (p *program) goldenPolicy() *cobra.Command {
 			s := all.GoldenSettings
 			s.Policy = args[1]
 			if rules != "" {
-				text, err := os.ReadFile(rules)
-				if err != nil {
+				if s.Rules, err = readRules(rules); err != nil {
 					return err
-				}
-				s.Rules = nil
-				if err := json.Unmarshal(text, &s.Rules); err != nil {
-					return usageError{fmt.Errorf("--rules %s: want a JSON array of rules: %w", rules, err)}
 				}
 			}
 			if err := box.SetGoldens(ctx, args[0], s); err != nil {

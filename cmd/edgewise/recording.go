@@ -7,7 +7,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -33,7 +32,7 @@ func (p *program) recording() *cobra.Command {
 		RunE:  unknownCommand,
 	}
 	cmd.AddCommand(p.recordingShow(), p.recordingStart(), p.recordingStop(), p.recordingList(), p.recordingSave(),
-		p.recordingExport(), p.recordingRemove())
+		p.recordingExport(), p.recordingRemove(), p.recordingPromote())
 	return cmd
 }
 
@@ -48,7 +47,7 @@ func (p *program) recordingShow() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return p.print(one, func(w io.Writer) { describeRecording(w, &one) })
+				return p.print(one, func(w io.Writer) { recorded.Describe(w, &one) })
 			}
 			list, err := box.Recordings(ctx)
 			if err != nil {
@@ -56,25 +55,10 @@ func (p *program) recordingShow() *cobra.Command {
 			}
 			return p.print(list, func(w io.Writer) {
 				for i := range list {
-					describeRecording(w, &list[i])
+					recorded.Describe(w, &list[i])
 				}
 			})
 		}),
-	}
-}
-
-func describeRecording(w io.Writer, r *admin.Recording) {
-	state := "nothing is recorded"
-	if r.Settings.Enabled {
-		state = fmt.Sprintf("%.4g %% of the requests are recorded", 100*r.Settings.Share)
-	}
-	fmt.Fprintf(w, "model %q: %s; %d are kept, %s of %s, for %v\n", r.Model, state, r.Requests, humanize.IBytes(uint64(r.Bytes)),
-		humanize.IBytes(uint64(r.Settings.QuotaBytes)), time.Duration(r.Settings.RetentionSeconds)*time.Second)
-	for _, m := range r.Settings.Masks {
-		fmt.Fprintf(w, "  %s: %s\n", m.Tensor, m.How)
-	}
-	if r.Problem != "" {
-		fmt.Fprintf(w, "  the latest request was not recorded: %s\n", r.Problem)
 	}
 }
 
@@ -143,7 +127,7 @@ func (p *program) setRecording(ctx context.Context, box *client.Client, model st
 	if err != nil {
 		return err
 	}
-	return p.print(set, func(w io.Writer) { describeRecording(w, &set) })
+	return p.print(set, func(w io.Writer) { recorded.Describe(w, &set) })
 }
 
 func (p *program) recordingStop() *cobra.Command {
@@ -174,25 +158,11 @@ func (p *program) recordingList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.print(list, func(w io.Writer) { listRecorded(w, list) })
+			return p.print(list, func(w io.Writer) { recorded.List(w, list) })
 		}),
 	}
 	cmd.Flags().IntVar(&limit, "limit", limit, "how many, at most 1000")
 	return cmd
-}
-
-func listRecorded(w io.Writer, list []admin.RecordedRequest) {
-	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "NUMBER\tRECORDED\tVERSION\tTOOK\tSIZE\tEND")
-	for _, r := range list {
-		end := "answered"
-		if r.Failed {
-			end = "failed"
-		}
-		fmt.Fprintf(table, "%d\t%s\t%d\t%.3f ms\t%s\t%s\n", r.Number, r.Recorded.Format(time.RFC3339), r.Version, r.Duration/1000,
-			humanize.IBytes(uint64(r.Bytes)), end)
-	}
-	_ = table.Flush()
 }
 
 func (p *program) recordingSave() *cobra.Command {
@@ -274,6 +244,34 @@ func recordedNumber(text string) (uint64, error) {
 		return 0, usageError{fmt.Errorf("%q: want the number of a recorded request", text)}
 	}
 	return number, nil
+}
+
+func (p *program) recordingPromote() *cobra.Command {
+	var name string
+	cmd := &cobra.Command{
+		Use:   "promote MODEL NUMBER",
+		Short: "Make a recorded request a golden of its model",
+		Args:  arguments("MODEL", "NUMBER"),
+		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+			number, err := recordedNumber(args[1])
+			if err != nil {
+				return err
+			}
+			data, err := box.RecordedRequest(ctx, args[0], number)
+			if err != nil {
+				return err
+			}
+			added, err := box.AddExample(ctx, args[0], name, data)
+			if err != nil {
+				return err
+			}
+			return p.print(added, func(w io.Writer) {
+				fmt.Fprintf(w, "model %q: recorded request %d is golden %s\n", args[0], number, added.ID)
+			})
+		}),
+	}
+	cmd.Flags().StringVar(&name, "name", "", "a name for people")
+	return cmd
 }
 
 func (p *program) recordingRemove() *cobra.Command {

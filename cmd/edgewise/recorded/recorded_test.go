@@ -162,10 +162,19 @@ func TestReplayKeepsTheOrderOfSequences(t *testing.T) {
 	}
 }
 
-func TestReplayOfNothingFails(t *testing.T) {
+func TestReplayLeavesOutWhatIsMasked(t *testing.T) {
+	input, output := recordedEcho(1, 0), recordedEcho(2, 0)
+	input.Inputs, input.MaskedInputs = nil, []string{"x"}
+	output.Outputs[0], output.MaskedOutputs = floats("y", 0), []string{"y"}
 	o := Options{Target: edgewise.ModelID{Name: "cat"}, Concurrency: 1}
-	if r, err := Replay(t.Context(), inferer(echo), archiveOf(t), o); err == nil || edgewise.KindOf(err) != edgewise.NotFound {
+	r, err := Replay(t.Context(), inferer(echo), archiveOf(t, input, output, recordedEcho(3, 0)), o)
+	if err != nil || r.Requests != 2 || r.Agreed != 2 || r.Masked != 1 {
 		t.Errorf("%+v, %v", r, err)
+	}
+	for _, archive := range []*bytes.Buffer{archiveOf(t), archiveOf(t, input)} {
+		if r, err := Replay(t.Context(), inferer(echo), archive, o); err == nil || edgewise.KindOf(err) != edgewise.NotFound {
+			t.Errorf("nothing to replay: %+v, %v", r, err)
+		}
 	}
 }
 

@@ -35,6 +35,7 @@ type Report struct {
 	Agreed    int          `json:"agreed"`
 	Different int          `json:"different"` // answers that differ from the recorded ones
 	Failed    int          `json:"failed"`    // requests that have an answer in the recording and had none now
+	Masked    int          `json:"masked"`    // requests with masked inputs: they cannot be sent, and are no part of Requests
 	Recorded  Latencies    `json:"recorded"`
 	Replayed  Latencies    `json:"replayed"`
 	Worst     []Difference `json:"differences"` // the first ones, at most 20
@@ -64,9 +65,9 @@ type replay struct {
 	recorded, took []time.Duration
 }
 
-// Replay sends the requests of an archive. Those of sequences are sent one after the other, when all before them are
-// answered. Errors: why the archive cannot be read; NotFound for one without
-// requests; Canceled.
+// Replay sends the requests of an archive whose inputs are not masked. Those of sequences are sent one after the other,
+// when all before them are answered. Errors: why the archive cannot be read; NotFound for one without such requests;
+// Canceled.
 func Replay(ctx context.Context, box edgewise.Inferer, archive io.Reader, o Options) (*Report, error) {
 	r := &replay{Options: o, box: box, report: &Report{
 		Model: o.Target.Name, Version: o.Target.Version, Worst: []Difference{},
@@ -81,6 +82,10 @@ func Replay(ctx context.Context, box edgewise.Inferer, archive io.Reader, o Opti
 		}
 		if number++; number == 1 {
 			first = e.Arrived
+		}
+		if len(e.MaskedInputs) > 0 {
+			r.report.Masked++
+			continue
 		}
 		if err := o.pace(ctx, began, e.Arrived.Sub(first)); err != nil {
 			return nil, err
@@ -98,8 +103,9 @@ func Replay(ctx context.Context, box edgewise.Inferer, archive io.Reader, o Opti
 		})
 	}
 	running.Wait()
-	if number == 0 {
-		return nil, edgewise.Errorf("recorded.Replay", edgewise.NotFound, "there are no recorded requests")
+	if number == r.report.Masked {
+		return nil, edgewise.Errorf("recorded.Replay", edgewise.NotFound,
+			"there is nothing to replay: of %d recorded requests %d have masked inputs", number, r.report.Masked)
 	}
 	return r.finish(), ctx.Err()
 }
@@ -134,7 +140,10 @@ func (r *replay) send(ctx context.Context, number int, e *example.Example) {
 	case err == nil && e.Error != "":
 		d.Error = "it is answered now, and failed then: " + e.Error
 	case err == nil:
-		found := compare.Answers(r.rulesOf(e), e.Outputs, resp.Outputs)
+		shown := slices.DeleteFunc(slices.Clone(e.Outputs), func(t edgewise.Tensor) bool {
+			return slices.Contains(e.MaskedOutputs, t.Name)
+		})
+		found := compare.Answers(r.rulesOf(e), shown, resp.Outputs)
 		agrees = found.Agrees
 		d.Outputs = slices.DeleteFunc(found.Outputs, func(o admin.OutputComparison) bool { return o.Agrees })
 	}
@@ -194,6 +203,9 @@ func (r *Report) WriteText(w io.Writer) {
 		r.Different, r.Failed)
 	fmt.Fprintf(w, "  recorded: p50 %.3f ms, p99 %.3f ms; now, at the client: p50 %.3f ms, p99 %.3f ms\n", r.Recorded.P50,
 		r.Recorded.P99, r.Replayed.P50, r.Replayed.P99)
+	if r.Masked > 0 {
+		fmt.Fprintf(w, "  %d more requests have masked inputs and were not sent\n", r.Masked)
+	}
 	for _, d := range r.Worst {
 		fmt.Fprintf(w, "  request %d of %s: %s\n", d.Request, d.Arrived.Format(time.RFC3339), d.Error)
 		for _, out := range d.Outputs {
