@@ -13,7 +13,7 @@ import (
 type Footprint struct {
 	Bytes int64
 	// Gap says what is done when a version is to take another one's place and there is too little memory for both: the
-	// old one is unloaded first, and nothing answers until the new one is ready. Otherwise the new one is refused.
+	// old one is unloaded first, and nothing answers until the new one is live. Otherwise the new one is refused.
 	Gap bool
 }
 

@@ -77,8 +77,11 @@ func TestWithoutRoomForTwoASwapMayLeaveAGap(t *testing.T) {
 		if err := m.Await(t.Context(), edgewise.ModelID{Name: "m", Version: 2}); err != nil {
 			t.Fatal(err)
 		}
-		if got := answer(t, m, 0); got != 2 {
-			t.Errorf("before the label moves version %d answers, want the only one there is", got)
+		if _, err := m.Infer(t.Context(), &edgewise.Request{Model: edgewise.ModelID{Name: "m"}}); edgewise.KindOf(err) != edgewise.Unavailable {
+			t.Errorf("before the label moves the new version answers requests that do not name it: %v", err)
+		}
+		if got := answer(t, m, 2); got != 2 {
+			t.Errorf("version %d answers a request that names version 2", got)
 		}
 		m.Want(live(3, 2))
 		settled(t, m)
@@ -105,6 +108,23 @@ func TestAFailureInTheGapBringsTheOldVersionBack(t *testing.T) {
 		m.Replace(live(2, 1), 2)
 		if err := m.Await(t.Context(), edgewise.ModelID{Name: "m", Version: 2}); err == nil {
 			t.Error("a broken version is ready")
+		}
+		m.Want(live(2, 1))
+		settled(t, m)
+		if got := answer(t, m, 0); got != 1 {
+			t.Errorf("answered by version %d", got)
+		}
+	})
+}
+
+func TestAVersionThatIsRefusedInTheGapGivesItsPlaceBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := start(t, sized(true))
+		m.Want(live(2, 1))
+		settled(t, m)
+		m.Replace(live(2, 1), 2)
+		if err := m.Await(t.Context(), edgewise.ModelID{Name: "m", Version: 2}); err != nil {
+			t.Fatal(err)
 		}
 		m.Want(live(2, 1))
 		settled(t, m)

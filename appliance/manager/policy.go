@@ -119,9 +119,7 @@ func (s snapshot) nextServing() int64 {
 	switch {
 	case len(s.aspired) == 0:
 		return 0
-	case s.alone != 0 && s.ready(s.alone):
-		return s.alone
-	case s.alone != 0:
+	case s.alone != 0: // it answers once it is live: until then it may be refused, and the old one comes back
 		return 0
 	case s.ready(s.live):
 		return s.live

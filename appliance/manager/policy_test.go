@@ -203,10 +203,13 @@ func TestNext(t *testing.T) {
 			},
 			"serve 0 load [] unload [] forget []",
 		},
-		{"and it serves as soon as it is ready", snapshot{
+		{"and it serves no sooner than it is live", snapshot{
 			stored: []int64{1, 2}, aspired: []int64{1}, trial: []int64{2},
 			live: 1, alone: 2, states: states{2: up},
-		}, "serve 2 load [] unload [] forget []"},
+		}, "serve 0 load [] unload [] forget []"},
+		{"or it is refused and goes", snapshot{
+			stored: []int64{1, 2}, aspired: []int64{1}, live: 1, states: states{2: up},
+		}, "serve 0 load [1] unload [2] forget []"},
 		{"rollback to an unloaded version", snapshot{
 			stored: []int64{1, 2}, aspired: []int64{1}, live: 1, serving: 2,
 			states: states{2: up},

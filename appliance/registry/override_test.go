@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/test/models"
 )
 
@@ -114,4 +115,27 @@ func TestSwapsWithoutRoomDoAsTheModelSays(t *testing.T) {
 		t.Errorf("a version that never fits: %v", err)
 	}
 	h.WantAnswer("m", "three")
+}
+
+func TestAVersionThatIsRefusedInTheGapGivesWayToTheOldOne(t *testing.T) {
+	h := newFixture(t)
+	h.Must(h.pushSized("one", "60", "gap"))
+	h.Unproved = func(id edgewise.ModelID) error {
+		if _, _, err := h.Manager.Version(edgewise.ModelID{Name: "m"}); edgewise.KindOf(err) != edgewise.Unavailable {
+			t.Errorf("version %d answers requests that do not name it before it may go live: %v", id.Version, err)
+		}
+		return edgewise.Errorf("test", edgewise.Conflict, "it fails").WithReason(admin.ReasonGoldens)
+	}
+	if err := h.pushSized("two", "70", "gap"); !admin.FailsGoldens(err) {
+		t.Errorf("got %v", err)
+	}
+	h.Must(h.Manager.Settle(t.Context(), "m"))
+	h.WantAnswer("m", "one")
+	h.Unproved = nil
+	_, err := h.SetLabel(t.Context(), "m", edgewise.LiveLabel, 2)
+	h.Must(err)
+	h.Unproved = func(edgewise.ModelID) error { return edgewise.Errorf("test", edgewise.Conflict, "asked") }
+	_, err = h.Rollback(t.Context(), "m", edgewise.LiveLabel)
+	h.Must(err)
+	h.WantAnswer("m", "one")
 }

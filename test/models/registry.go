@@ -40,7 +40,8 @@ type Registry struct {
 	Store     *store.Store
 	Manager   *manager.Manager
 	Backend   *Echo
-	Answers   *cache.Cache // of models that ask for it
+	Answers   *cache.Cache                    // of models that ask for it
+	Unproved  func(id edgewise.ModelID) error // why a loaded version may not go live; nil: all may
 	serving   *serving.Loader
 }
 
@@ -88,7 +89,15 @@ func (r *Registry) open() {
 		Footprint: func(ctx context.Context, v *edgewise.Version) (manager.Footprint, error) { return r.Footprint(ctx, v) },
 		Replaces:  serving.Replaces, Memory: Memory, Concurrency: 2, Logger: logger,
 	})
-	r.Registry = registry.New(registry.Config{Store: r.Store, Serving: r.serving, Manager: r.Manager, Documents: r.Documents, Logger: logger})
+	r.Registry = registry.New(registry.Config{
+		Store: r.Store, Serving: r.serving, Manager: r.Manager, Documents: r.Documents, Logger: logger,
+		Prove: func(_ context.Context, id edgewise.ModelID) error {
+			if r.Unproved == nil {
+				return nil
+			}
+			return r.Unproved(id)
+		},
+	})
 }
 
 // Restart unloads everything and begins again with what is stored.
