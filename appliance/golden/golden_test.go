@@ -13,6 +13,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/example"
+	"github.com/edgewise-ai/edgewise/scalar"
 	"github.com/edgewise-ai/edgewise/store"
 	"github.com/edgewise-ai/edgewise/store/files"
 )
@@ -356,6 +357,73 @@ func TestDocumentsAreChecked(t *testing.T) {
 	} {
 		if err := CheckDocument(test.bucket, test.key, []byte(test.value)); (err == nil) != test.good {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// floatsOf is a tensor of FP32.
+func floatsOf(name string, shape edgewise.Shape, numbers ...float64) edgewise.Tensor {
+	t := edgewise.Tensor{Name: name, Type: edgewise.FP32, Shape: shape}
+	for _, n := range numbers {
+		t.Data = scalar.AppendFloat(t.Data, edgewise.FP32, n)
+	}
+	return t
+}
+
+// seen is what a detector answers to picture n: the scores of four classes, and two boxes of 20 by 20 with their classes.
+// fault is what a version does to it.
+func seen(n int, fault func(n int, scores, boxes []float64)) []edgewise.Tensor {
+	at := float64(n)
+	scores := []float64{0.1, 0.1, 0.1, 0.1}
+	scores[n%4] = 0.7
+	boxes := []float64{at, at, at + 20, at + 20, at + 50, at, at + 70, at + 20}
+	fault(n, scores, boxes)
+	return []edgewise.Tensor{
+		floatsOf("scores", edgewise.Shape{1, 4}, scores...), floatsOf("boxes", edgewise.Shape{2, 4}, boxes...),
+		bytesOf("classes", 1, 2),
+	}
+}
+
+func TestSeededFaultsOfVersionsAreFound(t *testing.T) {
+	const all = 100
+	f := newFixture(t)
+	for n := range all {
+		outputs := seen(n, func(int, []float64, []float64) {})
+		e := &example.Example{Model: edgewise.ModelID{Name: "m"}, Inputs: []edgewise.Tensor{bytesOf("x", byte(n))}, Outputs: outputs}
+		if _, err := f.Add(nil, "", e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Configure("m", admin.GoldenSettings{Policy: admin.GoldensRequire, Rules: []admin.CompareRule{
+		{Output: "scores", Kind: admin.CompareTopK},
+		{Output: "boxes", Kind: admin.CompareBoxes, Boxes: &admin.Boxes{Classes: "classes"}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	shifted := func(by float64) func(int, []float64, []float64) {
+		return func(_ int, _, boxes []float64) { boxes[0], boxes[2] = boxes[0]+by, boxes[2]+by }
+	}
+	for _, test := range []struct {
+		name   string
+		failed int
+		fault  func(n int, scores, boxes []float64)
+	}{
+		{"none", 0, func(int, []float64, []float64) {}},
+		{"other scores of the same labels", 0, func(n int, scores, _ []float64) { scores[n%4] -= 0.2 }},
+		{"1 % wrong labels", 1, func(n int, scores, _ []float64) {
+			if n == 37 {
+				scores[n%4], scores[(n+1)%4] = scores[(n+1)%4], scores[n%4]
+			}
+		}},
+		{"boxes shifted by a pixel", 0, shifted(1)},
+		{"boxes shifted by a quarter of their width", all, shifted(5)},
+	} {
+		f.answer = func(_ context.Context, req *edgewise.Request) ([]edgewise.Tensor, error) {
+			return seen(int(req.Inputs[0].Data[0]), test.fault), nil
+		}
+		report, err := f.Run(t.Context(), two)
+		if err != nil || report.Failed != test.failed || report.Passed != (test.failed == 0) {
+			t.Errorf("%s: %d of %d fail (%v), want %d", test.name, report.Failed, len(report.Results), err, test.failed)
 		}
 	}
 }
