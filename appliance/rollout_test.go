@@ -81,8 +81,12 @@ func TestARolloutTakesABadVersionBackAndBringsAGoodOneLive(t *testing.T) {
 		t.Errorf("before the first: %d", status)
 	}
 
+	events := anna.listen(t, "/api/v1/events?topics=rollout")
 	if status, text := anna.ask("POST", path, admin.RolloutPlan{Version: 2, Stages: stages}, nil); status != 201 {
 		t.Fatalf("%d %s", status, text)
+	}
+	if events.next(t); events.next(t).topic != "rollout" {
+		t.Error("no event tells that it has begun")
 	}
 	if status, text := anna.ask("DELETE", "/api/v1/models/net/versions/2", nil, nil); status != 409 || !strings.Contains(text, "rollout") {
 		t.Errorf("deleting the candidate: %d %s", status, text)

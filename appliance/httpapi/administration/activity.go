@@ -144,7 +144,7 @@ const lookTime = 250 * time.Millisecond
 
 // allTopics are the events that there are, those behind the first few only for clients that ask for them.
 func allTopics() []string {
-	return []string{"model", "job", "statistics", "deployment", "settings", "log", "request", "update"}
+	return []string{"model", "job", "statistics", "deployment", "rollout", "settings", "log", "request", "update"}
 }
 
 // events streams what happens: GET /api/v1/events.
@@ -207,7 +207,7 @@ func (h *handlers) stream(w *bufio.Writer, l *activity.Listener, gap bool, clien
 // topics reads which events are wanted; some need a right.
 func (h *handlers) topics(r *httpapi.Request) ([]string, error) {
 	const op = "administration.topics"
-	asked := allTopics()[:5]
+	asked := allTopics()[:6]
 	if text := r.Query("topics"); text != "" {
 		asked = strings.Split(strings.Clone(text), ",")
 	}

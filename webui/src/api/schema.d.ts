@@ -1609,7 +1609,7 @@ export interface paths {
          * @description Each event has an id; `Last-Event-ID` (or `after`) continues after it, out of the last 1,000. Where that is not enough the
          *     first event is `gap`. Events and their data: `hello` {id, time}, `ping` {time} every 5 s, `model` (a ModelEvent: the state of
          *     a version changed, or a model, label or note), `job` (a Job), `statistics` (a Tick, once per second), `log` (a LogLine),
-         *     `deployment` (a Deployment), `request` (a RequestSummary, at most 10 per second), `settings` (Settings), `update` (a SystemUpdate), `gap` {}. A person
+         *     `deployment` (a Deployment), `rollout` (a Rollout), `request` (a RequestSummary, at most 10 per second), `settings` (Settings), `update` (a SystemUpdate), `gap` {}. A person
          *     sees what the rights allow; `log` needs operate. At most 8 streams of a person and 32 of everybody (429).
          */
         get: operations["streamEvents"];
