@@ -1,7 +1,7 @@
 import { who } from './session.svelte';
 
 /** An event of the box. */
-export const basics = ['model', 'job', 'statistics', 'deployment', 'settings'];
+export const basics = ['model', 'job', 'statistics', 'deployment', 'rollout', 'settings'];
 const always = ['hello', 'ping', 'gap'];
 const extras = ['log', 'request'] as const;
 export type Extra = (typeof extras)[number];
