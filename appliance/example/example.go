@@ -24,6 +24,11 @@ const (
 	maxError  = 4 << 10  // bytes of the text of an error
 )
 
+const (
+	headerRoom = MaxHeader + 1 // with the end of the line
+	maxKept    = 4 << 20       // bytes of the memory that an Encoder keeps
+)
+
 // format is the number of the form that Encode writes. A higher one is refused.
 const format = 1
 
@@ -82,7 +87,15 @@ type bodySizes struct {
 
 // Encode returns the bytes of an example. Errors: Invalid for a tensor that is not well-formed or a parameter that has
 // no form; TooLarge for more than MaxBytes.
-func Encode(e *Example) ([]byte, error) {
+func Encode(e *Example) ([]byte, error) { return new(Encoder).Encode(e) }
+
+// Encoder encodes examples one after the other, into memory that is used again. It is not safe for concurrent use.
+type Encoder struct {
+	memory []byte // of the latest call; at most maxKept
+}
+
+// Encode is as the function of that name. The bytes are those of the example until the next call.
+func (c *Encoder) Encode(e *Example) ([]byte, error) {
 	h := header{
 		Format: format, Model: e.Model.Name, Version: e.Model.Version, Error: cut(e.Error), Took: int64(e.Took),
 		MaskedInputs: e.MaskedInputs, MaskedOutputs: e.MaskedOutputs,
@@ -91,27 +104,46 @@ func Encode(e *Example) ([]byte, error) {
 		at := e.Arrived.UTC()
 		h.Arrived = &at
 	}
-	body, size, err := kserve.AppendInferRequest(nil, e.Request(0), kserve.Binary, kserve.Binary)
+	// The header has the sizes of the bodies: it is written last, to the end of the room before them.
+	data := slices.Grow(c.memory[:0], headerRoom+e.size())[:headerRoom]
+	data, size, err := kserve.AppendInferRequest(data, e.Request(0), kserve.Binary, kserve.Binary)
 	if err != nil {
 		return nil, err
 	}
-	h.Request = bodySizes{JSON: size, All: len(body)}
+	h.Request = bodySizes{JSON: size, All: len(data) - headerRoom}
 	if e.Error == "" {
 		resp := &edgewise.Response{Model: e.Model, Outputs: e.Outputs}
-		began := len(body)
-		if body, size, err = kserve.AppendInferResponse(body, &kserve.InferRequest{BinaryOutput: true}, resp); err != nil {
+		began := len(data)
+		if data, size, err = kserve.AppendInferResponse(data, &kserve.InferRequest{BinaryOutput: true}, resp); err != nil {
 			return nil, err
 		}
-		h.Answer = &bodySizes{JSON: size, All: len(body) - began}
+		h.Answer = &bodySizes{JSON: size, All: len(data) - began}
+	}
+	if cap(data) <= maxKept {
+		c.memory = data
 	}
 	first, err := json.Marshal(h)
 	if err != nil {
 		return nil, edgewise.Errorf("example.Encode", edgewise.Invalid, "%w", err)
 	}
-	if all := len(first) + 1 + len(body); len(first) > MaxHeader || all > MaxBytes {
+	first = append(first, '\n')
+	if all := len(first) + len(data) - headerRoom; len(first) > headerRoom || all > MaxBytes {
 		return nil, tooLarge("example.Encode", all)
 	}
-	return slices.Concat(first, []byte("\n"), body), nil
+	began := headerRoom - len(first)
+	copy(data[began:], first)
+	return data[began:], nil
+}
+
+// size estimates the bytes of the bodies, rather too many than too few.
+func (e *Example) size() int {
+	n := 512 + len(e.Model.Name) + 64*(len(e.Wanted)+len(e.Parameters))
+	for _, list := range [][]edgewise.Tensor{e.Inputs, e.Outputs} {
+		for i := range list {
+			n += 96 + len(list[i].Name) + 8*len(list[i].Shape) + len(list[i].Data)
+		}
+	}
+	return n
 }
 
 // cut returns an error's text within its bound.

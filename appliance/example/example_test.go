@@ -62,6 +62,29 @@ func TestAnExampleIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
+func TestAnEncoderWritesWhatEncodeDoesAndKeepsABoundedMemory(t *testing.T) {
+	var c Encoder
+	var used *byte
+	large := &Example{Model: edgewise.ModelID{Name: "m"}, Inputs: []edgewise.Tensor{tensor("x", make([]byte, maxKept)...)}}
+	for i, e := range []*Example{all(), large, {Model: edgewise.ModelID{Name: "m"}}, all()} {
+		want, err := Encode(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.Encode(e); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("example %d: got %d bytes, %v, want %d", i, len(got), err, len(want))
+		}
+		if n := cap(c.memory); n > maxKept {
+			t.Errorf("example %d: %d bytes are kept", i, n)
+		}
+		if i == 0 {
+			used = &c.memory[0]
+		} else if used != &c.memory[0] {
+			t.Errorf("example %d is in other memory", i)
+		}
+	}
+}
+
 func TestTheRequestOfAnExampleIsThatOfItsModel(t *testing.T) {
 	req := all().Request(9)
 	if req.Model != (edgewise.ModelID{Name: "ocr", Version: 9}) || len(req.Inputs) != 2 || req.Outputs[0] != "text" {

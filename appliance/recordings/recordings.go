@@ -48,6 +48,8 @@ type Recordings struct {
 	secret []byte
 	shares atomic.Pointer[map[string]float64] // of the models that are recorded
 
+	encoder example.Encoder // of receive, which the subscription calls in one goroutine
+
 	changing     sync.Mutex        // held while settings change
 	subscription *tap.Subscription // nil: no model is recorded
 	closed       bool              // nothing is recorded any more
@@ -186,6 +188,7 @@ func (r *Recordings) subscribe(shares map[string]float64) {
 	case len(shares) == 0 && r.subscription != nil:
 		r.subscription.Close()
 		r.subscription = nil
+		r.encoder = example.Encoder{}
 	}
 }
 
@@ -234,7 +237,7 @@ func (r *Recordings) write(m *recording, s *admin.RecordingSettings, f *tap.Fini
 	if err != nil {
 		return err
 	}
-	data, err := example.Encode(e)
+	data, err := r.encoder.Encode(e)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ type box struct {
 	full   error // what Room returns
 }
 
-func openBox(t *testing.T) *box {
+func openBox(t testing.TB) *box {
 	t.Helper()
 	documents, err := store.OpenDocuments(t.TempDir(), store.Options{})
 	if err != nil {
@@ -55,7 +55,7 @@ func openBox(t *testing.T) *box {
 }
 
 // open opens the recordings, once more where they have been open.
-func (b *box) open(t *testing.T) {
+func (b *box) open(t testing.TB) {
 	t.Helper()
 	if b.Recordings != nil {
 		b.Close()
@@ -74,7 +74,7 @@ func signature(input, output string) *edgewise.Model {
 }
 
 // record has the model recorded, all of it unless changes say something else.
-func (b *box) record(t *testing.T, changes ...func(*admin.RecordingSettings)) {
+func (b *box) record(t testing.TB, changes ...func(*admin.RecordingSettings)) {
 	t.Helper()
 	s := defaults()
 	s.Enabled, s.Share = true, 1
@@ -558,5 +558,19 @@ func TestNothingIsLeftOfADeletedRecording(t *testing.T) {
 	requests.Wait()
 	if b.cfg.Tap.On() || len(b.List()) != 0 {
 		t.Error("the recording has not ended")
+	}
+}
+
+// BenchmarkRecord counts what a recorded request of 800 kB takes.
+func BenchmarkRecord(b *testing.B) {
+	x := openBox(b)
+	x.record(b, func(s *admin.RecordingSettings) { s.QuotaBytes = 16 << 20 })
+	f := finished(1, 200_000, "a")
+	b.SetBytes(800_000)
+	for b.Loop() {
+		x.receive(f)
+	}
+	if d, err := x.Get("cat"); err != nil || d.Problem != "" {
+		b.Fatal(d.Problem, err)
 	}
 }
