@@ -110,3 +110,13 @@ export function repeated() {
   const loop = Buffer.concat([node('Loop', ['m', '', 'x'], ['y']), bytes(5, Buffer.concat([bytes(1, 'body'), bytes(6, body), number(20, GRAPH)]))]);
   return model([loop], [tensor('k', FLOAT, [1], float(2))], [value('m', INT64, [1]), value('x', FLOAT, ['n', 4])], [value('y', FLOAT, ['n', 4])]);
 }
+
+/** A copy of a network in which a tensor, the only one of so many FP32 numbers, is changed in place. */
+export function changed(network, count, change) {
+  const head = Buffer.concat([varint((9 << 3) | 2), varint(4 * count)]);
+  const at = network.indexOf(head) + head.length;
+  if (at < head.length || network.indexOf(head, at) >= 0) throw new Error(`not one tensor of ${count} numbers`);
+  const values = new Float32Array(new Uint8Array(network.subarray(at, at + 4 * count)).buffer);
+  change(values);
+  return Buffer.concat([network.subarray(0, at), Buffer.from(values.buffer), network.subarray(at + 4 * count)]);
+}
