@@ -158,12 +158,14 @@ fault: build wabt
 	$(GO) test -count=1 -timeout 60m ./test/fault -fault.cycles=$(CYCLES) -fault.uploads=200 -fault.rollouts=$(CYCLES) -v
 	$(GO) test -count=1 -timeout 60m ./appliance/rollout -rollout.runs=300 -v
 
-## soak: full load with uploads, swaps, cancels and failures for SOAK, SWAPS hot swaps in each isolation mode, and REPLAYS recorded requests of the demo, sent again
+## soak: full load with uploads, swaps, cancels and failures for SOAK, SWAPS hot swaps in each isolation mode, REPLAYS recorded requests of the demo, sent again, and ROLLED
+##   requests under which a good version is rolled out
 SOAK ?= 10m
 SWAPS ?= 50
 REPLAYS ?= 1000
+ROLLED ?= 10000
 soak: build models
-	$(GO) test -count=1 -timeout 24h ./test/e2e -run '^(TestSoak|TestHotSwapUnderLoad|TestRecordedRequestsReplayBitForBit)$$' -e2e.soak=$(SOAK) -e2e.swaps=$(SWAPS) -e2e.replays=$(REPLAYS) -v
+	$(GO) test -count=1 -timeout 24h ./test/e2e -run '^(TestSoak|TestHotSwapUnderLoad|TestRecordedRequestsReplayBitForBit|TestAGoodVersionIsRolledOutWithoutAFalseAlarm)$$' -e2e.soak=$(SOAK) -e2e.swaps=$(SWAPS) -e2e.replays=$(REPLAYS) -e2e.rolled=$(ROLLED) -v
 
 ## bench: the tables of docs/benchmarks, as ratios within one run; one of them: make bench TABLE=engine, ONLY=tiny/16; this build against another: AGAINST=old/edgewise;
 ##   TABLE=peers, which takes hours: with load generators that are not ours, and another server of the v2 protocol by PEER=host:port PEER_GRPC=host:port (docs/benchmarks/peers.md)
