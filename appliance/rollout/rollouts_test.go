@@ -201,8 +201,14 @@ func (b *box) Rollback(ctx context.Context, name, label string) (admin.LabelMove
 	return b.SetLabel(ctx, name, label, 1)
 }
 
-// open begins a life.
+// open begins a life. The function that it returns ends it.
 func (d *disk) open(t *testing.T) (*box, *Rollouts, func()) {
+	b, s := d.boot(t)
+	return b, s, run(t, s)
+}
+
+// boot reads what the disk holds, and moves nothing.
+func (d *disk) boot(t *testing.T) (*box, *Rollouts) {
 	b := &box{
 		disk: d, t: t,
 		splits: map[string]manager.Split{}, broken: map[int64]string{}, wrong: map[int64]bool{}, tap: tap.New(tap.MaxBytes),
@@ -224,13 +230,18 @@ func (d *disk) open(t *testing.T) (*box, *Rollouts, func()) {
 		},
 		Logger: slog.New(slog.DiscardHandler),
 	})
+	return b, s
+}
+
+// run moves the rollouts until the function that it returns is called.
+func run(t *testing.T, s *Rollouts) func() {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		s.Run(ctx)
 		close(done)
 	}()
-	return b, s, func() {
+	return func() {
 		stop()
 		<-done
 	}
@@ -551,9 +562,9 @@ func TestAKilledBoxNeverGoesForward(t *testing.T) {
 			before, _ := s.Get("m")
 			stop()
 			live := d.record.Label("live")
-			again, s, stop := d.open(t)
-			defer stop()
+			again, s := d.boot(t)
 			r, err := s.Get("m")
+			defer run(t, s)()
 			if err != nil {
 				return // not even its start was stored
 			}
