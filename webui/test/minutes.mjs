@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Visitor, check, patience, root, sample } from './harness.mjs';
+import { Visitor, check, drop, patience, root, sample } from './harness.mjs';
 
 const [address, code, folder] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
@@ -37,7 +37,7 @@ try {
   await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
   const mine = join(mkdtempSync(join(tmpdir(), 'edgewise-minutes-')), 'direction.onnx');
   copyFileSync(join(root, 'dist/demo/models/ocr_direction/1/model.onnx'), mine);
-  await page.locator('#choose-file').setInputFiles(mine);
+  await drop(page, page.getByRole('main'), [mine]);
   const job = page.getByRole('article', { name: 'Job of direction.onnx' });
   await job.getByText('Ready to activate').waitFor();
   await shot('minutes-3-understood');

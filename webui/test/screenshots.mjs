@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Box, Visitor, check, root, sample } from './harness.mjs';
+import { Box, Visitor, check, root, sample, until } from './harness.mjs';
 
 const folder = process.argv[2];
 const box = await Box.start({ imports: ['dist/demo/models', 'dist/demo/pipelines'] });
@@ -56,6 +56,14 @@ try {
   await page.waitForTimeout(500);
   await shot(page, 'search-light');
   await page.keyboard.press('Escape');
+
+  await admin.call('POST', '/models/faces/rollout', { version: 1, stages: [{ percent: 25, requests: 50 }, { percent: 50, requests: 2000 }] });
+  await until('the second stage', async () => (await admin.call('GET', '/models/faces/rollout')).candidate.requests > 90, 600_000);
+  await visitor.open('/models/faces/versions', 'faces');
+  await page.getByText('stage 2 of 2: 50 % of the requests').waitFor();
+  await page.waitForTimeout(1000);
+  await shot(page, 'rollout-light');
+  await admin.call('POST', '/models/faces/rollout/stop');
 
   const draft = await admin.call('POST', '/drafts', { name: 'faces', config: (await admin.call('GET', '/ensembles')).find((e) => e.name === 'faces').config });
   await visitor.open(`/ensembles/${draft.id}`, 'faces');
