@@ -1,23 +1,31 @@
 // Small things that a page must not get wrong: drops beside their place, the name of the box on a phone, charts after a reload, the
-// size of the disk, the memory of a model's process, a roll-back that is not there, and a file that is no backup.
-import { check, equal, everyWidth, scenario, until } from './harness.mjs';
+// size of the disk, the memory of a model's process, a roll-back that is not there, and a file that is no backup. By
+// keyboard alone but for the drops.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { check, choose, drop, equal, everyWidth, press, scenario, until } from './harness.mjs';
 import { times } from './onnx.mjs';
 
-/** Drags a file over an element and drops it there; tells whether the page kept the browser from opening it. */
-const drop = (page, selector, name) => page.locator(selector).evaluate((element, name) => {
-  const files = new DataTransfer();
-  files.items.add(new File(['hello'], name));
-  const send = (type) => !element.dispatchEvent(new DragEvent(type, { dataTransfer: files, bubbles: true, cancelable: true }));
-  return [send('dragover'), send('drop')];
-}, name);
+/** Drops a file and waits for the events of it that the page is to get, each kept from the browser, which would open the file. */
+async function dropped(page, selector, file, events) {
+  await page.evaluate(() => {
+    window.kept = [];
+    for (const type of ['dragover', 'drop']) window.addEventListener(type, (e) => { if (e.defaultPrevented) window.kept.push(type); }, { once: true });
+  });
+  await drop(page, page.locator(selector), [file]);
+  await until(`${events} at ${selector}`, async () => JSON.stringify(await page.evaluate(() => window.kept)) === JSON.stringify(events));
+}
 
 export default () => scenario({}, async (box, visitor) => {
   const admin = await box.claim();
   await admin.call('PATCH', '/settings', { name: 'Dock 4' });
   const { page } = visitor;
+  const folder = mkdtempSync(join(tmpdir(), 'edgewise-details-'));
+  const file = (name) => { writeFileSync(join(folder, name), 'hello'); return join(folder, name); };
   await page.goto(box.url);
   await page.getByRole('button', { name: 'Log in' }).waitFor();
-  equal(await drop(page, 'body', 'cat.jpg'), [true, true], 'a file that is dropped on the login is kept from the browser');
+  await dropped(page, 'body', file('cat.jpg'), ['dragover']); // where nothing can be dropped, there is no drop
   await visitor.login();
   for (const factor of [2, 3]) {
     const pushed = await admin.fetch('/api/v1/models/gauge/versions?promote=true&file=model.onnx', { method: 'POST', body: times(factor), headers: { 'Content-Type': 'application/octet-stream' } });
@@ -27,9 +35,10 @@ export default () => scenario({}, async (box, visitor) => {
   // A file beside the field is not opened by the browser, which would leave the page; one in the field is taken.
   await visitor.open('/models/gauge/try', 'gauge');
   await page.getByRole('button', { name: 'Run', exact: true }).waitFor();
-  equal(await drop(page, 'h1', 'cat.jpg'), [true, true], 'a file that is dropped beside the field is kept from the browser');
-  await page.getByRole('button', { name: 'Raw file' }).click();
-  equal(await drop(page, '.drop', 'numbers.bin'), [true, true], 'a file that is dropped in the field is kept from the browser');
+  await dropped(page, 'h1', file('cat.jpg'), ['dragover', 'drop']);
+  await page.getByText('cat.jpg is not a file that the box accepts').waitFor();
+  await press(page.getByRole('button', { name: 'Raw file' }), 'Enter');
+  await dropped(page, '.drop', file('numbers.bin'), ['dragover', 'drop']);
   await page.getByText('numbers.bin').first().waitFor();
 
   // What has happened in the last minute and a half is in the small charts after a reload, too.
@@ -73,7 +82,7 @@ export default () => scenario({}, async (box, visitor) => {
 
   // What is no backup is refused by name, or by the step that reads it.
   await visitor.open('/settings/backup', 'Settings');
-  const give = (name) => page.locator('input[type=file]').setInputFiles({ name, mimeType: 'application/octet-stream', buffer: Buffer.from('not a backup') });
+  const give = (name) => choose(page.getByRole('button', { name: 'Choose a backup' }), file(name));
   await give('gauge.onnx');
   await page.getByRole('alert').getByText('gauge.onnx is not a backup').waitFor();
   await give('monday.edgewise-backup');
@@ -81,4 +90,5 @@ export default () => scenario({}, async (box, visitor) => {
   check(!(await page.getByText('gauge.onnx is not a backup').isVisible()), 'the first refusal is still there');
   equal(await everyWidth(page, 'a file that is no backup'), [], 'what axe found');
   equal((await admin.call('GET', '/jobs')).map((j) => j.filename), ['monday.edgewise-backup'], 'jobs of what was given');
+  rmSync(folder, { recursive: true });
 });

@@ -1,5 +1,5 @@
 // From power-on to an answered request, by a person with a model file and no manual.
-import { Visitor, check, equal, password, patience, root, sample, scenario } from './harness.mjs';
+import { Visitor, check, drop, equal, password, patience, root, sample, scenario } from './harness.mjs';
 import { join } from 'node:path';
 
 export default () => scenario({}, async (box, visitor) => {
@@ -36,7 +36,7 @@ export default () => scenario({}, async (box, visitor) => {
 
   // The model: dropped, understood, activated, asked.
   await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
-  await page.locator('#choose-file').setInputFiles(join(root, 'dist/demo/models/ocr_direction/1/model.onnx'));
+  await drop(page, page.getByRole('main'), [join(root, 'dist/demo/models/ocr_direction/1/model.onnx')]);
   const job = page.getByRole('article', { name: /Job of model.onnx/ });
   await job.getByText('Ready to activate').waitFor();
   await job.getByText('softmax_0.tmp_0').first().waitFor();
@@ -44,7 +44,8 @@ export default () => scenario({}, async (box, visitor) => {
   await job.getByRole('button', { name: 'Activate' }).click();
   await job.getByRole('link', { name: /^Try/ }).click();
   await page.getByRole('heading', { name: 'direction', level: 1 }).waitFor();
-  await page.locator('input[type=file]').setInputFiles(sample('text.png'));
+  await drop(page, page.locator('.drop'), [sample('text.png')]);
+  await page.getByText('text.png', { exact: true }).waitFor();
   await page.getByRole('button', { name: 'Run', exact: true }).click();
   await page.getByRole('region', { name: 'Output softmax_0.tmp_0' }).waitFor({ timeout: patience });
   check((await page.getByText(/round trip/).innerText()).includes('version 1'), 'the answer names its version');

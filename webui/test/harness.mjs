@@ -306,6 +306,13 @@ export async function pick(page, button, item) {
   await press(page.getByRole('menuitem', { name: item }), 'Enter');
 }
 
+/** Opens a file chooser where the keyboard stands on its button or field, and chooses files. */
+export async function choose(locator, ...files) {
+  const chooser = locator.page().waitForEvent('filechooser');
+  await press(locator, 'Enter');
+  await (await chooser).setFiles(files);
+}
+
 /** Types into a field in place of what is there, by keyboard. */
 export async function type(locator, text) {
   await press(locator, 'Control+a');

@@ -1,7 +1,8 @@
-// A model: trying it, activating, comparing and rolling back while requests run, and deleting it with what needs it.
+// A model: trying it, activating, comparing and rolling back while requests run, and deleting it with what needs it. By
+// keyboard alone but for the drops.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { check, drop, equal, everyWidth, inspect, root, sample, scenario, until } from './harness.mjs';
+import { check, drop, equal, everyWidth, inspect, pick, press, root, sample, scenario, type, until } from './harness.mjs';
 
 const face = readFileSync(sample('face.jpg'));
 const ask = async (client, model) => (await client.fetch(`/v2/models/${model}/infer`, { method: 'POST', body: face, headers: { 'Content-Type': 'image/jpeg' } }));
@@ -15,8 +16,10 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
 
   // A picture is sent, and the boxes on it are those that the API answers with.
   await visitor.open('/models/faces/try', 'faces');
-  await page.locator('input[type=file]').setInputFiles(sample('face.jpg'));
-  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  await drop(page, page.locator('.drop'), [sample('face.jpg')]);
+  await page.getByText('face.jpg', { exact: true }).waitFor();
+  const run = () => press(page.getByRole('button', { name: 'Run', exact: true }), 'Enter');
+  await run();
   const drawn = page.locator('[data-boxes]');
   await drawn.waitFor();
   const outputs = (await (await ask(admin, 'faces')).json()).outputs;
@@ -31,7 +34,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await visitor.open('/models/text/try', 'text');
   await drop(page, page.locator('.drop'), [sample('text.png')]);
   await page.getByText('text.png', { exact: true }).first().waitFor();
-  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  await run();
   const lines = page.getByRole('region', { name: 'Output quad' });
   await lines.waitFor();
   equal(await lines.getAttribute('data-view'), 'boxes', 'how text is drawn');
@@ -41,16 +44,18 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
 
   // Text, from the camera's place in the form: a wrong shape is told at its field.
   await visitor.open('/models/face/try', 'face');
-  await page.getByRole('button', { name: 'Numbers', exact: true }).click();
-  await page.getByRole('button', { name: 'Typed' }).click();
-  await page.getByRole('textbox', { name: 'input:0' }).fill('[[1, 2], [3, 4]]');
-  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  await press(page.getByRole('button', { name: 'Numbers', exact: true }), 'Enter');
+  await press(page.getByRole('button', { name: 'Typed' }), 'Enter');
+  await type(page.getByRole('textbox', { name: 'input:0' }), '[[1, 2], [3, 4]]');
+  await run();
   await page.getByRole('alert').getByText('wants 4 dimensions, not 2').waitFor();
   problems.push(...(await inspect(page, 'a wrong shape')));
-  await page.getByRole('button', { name: 'Picture', exact: true }).click();
-  await page.getByRole('button', { name: 'Camera' }).click();
-  await page.getByRole('button', { name: 'Take the picture' }).click();
-  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  await press(page.getByRole('button', { name: 'Picture', exact: true }), 'Enter');
+  await press(page.getByRole('button', { name: 'Camera' }), 'Enter');
+  await press(page.getByRole('button', { name: 'Take the picture' }), 'Enter');
+  await page.getByText('camera.jpg', { exact: true }).waitFor();
+  await page.getByRole('dialog').waitFor({ state: 'detached' }); // a page behind an open dialog takes no key
+  await run();
   await page.getByRole('region', { name: /^Output Identity/ }).first().waitFor();
 
   // A second version of an ensemble is stored, activated and rolled back while requests run; none of them fails.
@@ -69,13 +74,14 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
       await response.body?.cancel().catch(() => {});
     }
   }));
-  await page.getByRole('button', { name: 'Activate' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Activate version 2' }).click();
+  await press(page.getByRole('button', { name: 'Activate' }), 'Enter');
+  await press(page.getByRole('dialog').getByRole('button', { name: 'Activate version 2' }), 'Enter');
   await page.getByText('faces answers with version 2.').waitFor();
   await page.getByLabel('Compare this version').waitFor();
-  await page.getByRole('button', { name: 'Roll back', exact: true }).click();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await press(page.getByRole('button', { name: 'Roll back', exact: true }), 'Enter');
   problems.push(...(await everyWidth(page, 'the question before a rollback')));
-  await page.getByRole('button', { name: 'Roll back to version 1' }).click();
+  await press(page.getByRole('button', { name: 'Roll back to version 1' }), 'Enter');
   await page.getByText('faces answers with version 1 again.').waitFor();
   running = false;
   await load;
@@ -86,14 +92,13 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
 
   // Deleting says what goes along, and does nothing before that was agreed to.
   await visitor.open('/models/face', 'face');
-  await page.getByRole('button', { name: 'More about face' }).click();
-  await page.getByRole('menuitem', { name: 'Delete model' }).click();
+  await pick(page, 'More about face', 'Delete model');
   const dialog = page.getByRole('dialog', { name: 'Delete face' });
   await dialog.getByText('faces version 1').waitFor();
   problems.push(...(await everyWidth(page, 'the question before deleting')));
   check(await dialog.getByRole('button', { name: 'Delete', exact: true }).isDisabled(), 'deleting needs an agreement');
-  await dialog.getByLabel('Delete them too').check();
-  await dialog.getByRole('button', { name: 'Delete', exact: true }).click();
+  await press(dialog.getByLabel('Delete them too'), 'Space');
+  await press(dialog.getByRole('button', { name: 'Delete', exact: true }), 'Enter');
   await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
   await until('the models to be gone', async () => !(await admin.call('GET', '/models')).some((m) => m.name === 'faces' || m.name === 'face'));
   equal(problems, [], 'what axe found');

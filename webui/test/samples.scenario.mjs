@@ -1,11 +1,11 @@
 // The code samples of “Try it” run as they stand there: copied out of the page for models of several kinds, and run by curl, Python,
-// Node.js, Mono and grpcurl, and by Triton's client where that is; their answers are those of the API.
+// Node.js, Mono and grpcurl, and by Triton's client where that is; their answers are those of the API. By keyboard alone.
 import { execFile, spawnSync } from 'node:child_process';
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { check, equal, everyWidth, root, sample, scenario } from './harness.mjs';
+import { check, choose, equal, everyWidth, press, root, sample, scenario, type } from './harness.mjs';
 import { times } from './onnx.mjs';
 
 process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'; // the harness believes the box; the samples check its certificate
@@ -33,7 +33,7 @@ export default () => scenario({ tls: true, imports: ['dist/demo/models', 'dist/d
   await visitor.login();
   await visitor.open('/settings/security', 'Settings');
   const download = page.waitForEvent('download');
-  await page.getByRole('link', { name: 'Download the CA certificate' }).click();
+  await press(page.getByRole('link', { name: 'Download the CA certificate' }), 'Enter');
   const authority = join(folder, 'edgewise-ca.pem');
   await (await download).saveAs(authority);
   const key = (await admin.call('POST', '/keys', { name: 'samples', rights: ['infer'], models: [], rate: 0, concurrency: 0 })).secret;
@@ -46,7 +46,7 @@ export default () => scenario({ tls: true, imports: ['dist/demo/models', 'dist/d
   const run = async (what, right) => {
     const left = [];
     for (const [name, language] of Object.entries(languages)) {
-      await page.getByRole('group', { name: 'Language' }).getByRole('button', { name, exact: true }).click();
+      await press(page.getByRole('group', { name: 'Language' }).getByRole('button', { name, exact: true }), 'Enter');
       writeFileSync(join(folder, language.file), await page.getByLabel(`The call in ${name}`).innerText());
       const { stdout } = await exec('bash', ['-c', language.command], { cwd: folder, env, maxBuffer: 1 << 26 }).catch((e) => { throw new Error(`${what} in ${name}: ${e.message}\n${e.stdout}`); });
       if (language.parsed) left.push(name);
@@ -55,13 +55,13 @@ export default () => scenario({ tls: true, imports: ['dist/demo/models', 'dist/d
     console.log(`${what}: all run but ${left.join(', ') || 'none'}, which is only parsed`);
   };
   const ask = async () => {
-    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await press(page.getByRole('button', { name: 'Run', exact: true }), 'Enter');
     await page.getByRole('link', { name: /^Trace of request/ }).waitFor();
   };
 
   // Numbers that were typed are in the samples, and so are their answers.
   await visitor.open('/models/gauge/try', 'gauge');
-  await page.getByRole('textbox', { name: 'x', exact: true }).fill('[[1, 2, 3.5, -4]]');
+  await type(page.getByRole('textbox', { name: 'x', exact: true }), '[[1, 2, 3.5, -4]]');
   await ask();
   const floats = Buffer.from(Float32Array.of(3, 6, 10.5, -12).buffer).toString('base64');
   const numbers = (text) => text.match(/-?\d+(\.\d+)?/g).map(Number).join(' ');
@@ -76,7 +76,7 @@ export default () => scenario({ tls: true, imports: ['dist/demo/models', 'dist/d
 
   // A picture is the body.
   await visitor.open('/models/faces/try', 'faces');
-  await page.locator('input[type=file]').setInputFiles(sample('face.jpg'));
+  await choose(page.locator('input[type=file]'), sample('face.jpg'));
   await ask();
   const boxes = (await (await admin.fetch('/v2/models/faces/infer', { method: 'POST', body: readFileSync(sample('face.jpg')), headers: { 'Content-Type': 'image/jpeg' } })).json()).outputs;
   const first = String(boxes.find((o) => o.name === 'box').data[0]).slice(0, 5);

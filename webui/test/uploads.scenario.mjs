@@ -1,9 +1,10 @@
-// 1 GiB: the connection is cut, the box killed and started again, the page loaded again; and a file that is no model.
+// 1 GiB, a folder that is dropped: the connection is cut, the box killed and started again, the page loaded again and the same folder
+// chosen; and a file that is no model.
 import { createHash } from 'node:crypto';
 import { copyFileSync, createReadStream, mkdirSync, mkdtempSync, rmSync, writeFileSync, openSync, writeSync, closeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Cable, Visitor, check, equal, inspect, patience, root, scenario, until } from './harness.mjs';
+import { Cable, Visitor, check, drop, equal, inspect, patience, root, scenario, until } from './harness.mjs';
 
 const MB = 1 << 20;
 const ballast = Number(process.env.UPLOAD_MB ?? 1024) * MB;
@@ -36,7 +37,7 @@ export default () => scenario({}, async (box, outer) => {
   // A file that only has the name of a model: the step that failed says why, and nothing is stored.
   const base = folder();
   writeFileSync(join(base, 'report.onnx'), '%PDF-1.7\n' + 'not a model '.repeat(1000));
-  await page.locator('#choose-file').setInputFiles(join(base, 'report.onnx'));
+  await drop(page, page.getByRole('main'), [join(base, 'report.onnx')]);
   const wrong = page.getByRole('article', { name: 'Job of report.onnx' });
   await wrong.getByText('Read the model failed').waitFor();
   const problems = await inspect(page, 'a job that failed');
@@ -49,7 +50,7 @@ export default () => scenario({}, async (box, outer) => {
   for await (const chunk of createReadStream(join(base, 'heavy/1/calibration.bin'))) hash.update(chunk);
   const session = await visitor.context.newCDPSession(page);
   await session.send('Network.emulateNetworkConditions', { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: 120 * MB });
-  await page.locator('#choose-folder').setInputFiles(join(base, 'heavy'));
+  await drop(page, page.getByRole('main'), [join(base, 'heavy')]);
   const transfer = page.getByRole('article', { name: 'Upload of heavy.tar' });
   const sent = async () => Number(await transfer.getByRole('progressbar').getAttribute('value').catch(() => 0)) || 0;
   await until('a twentieth to be sent', async () => (await sent()) > ballast / 20);
