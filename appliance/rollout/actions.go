@@ -43,17 +43,23 @@ func (s *Rollouts) Start(ctx context.Context, name string, plan admin.RolloutPla
 	}
 	r := &rollout{moves: make(chan struct{}, 1), trial: s.newTrial(&shown, newMeasured())}
 	r.trial.stage(len(plan.Stages))
-	if err := s.enter(r, shown, stageText(&shown)); err != nil {
+	note(&shown, stageText(&shown))
+	if err := s.try(r, &shown); err != nil {
 		s.config.Manager.Split(name, manager.Split{})
 		return admin.Rollout{}, err
 	}
+	r.shown = shown
+	r.moves <- struct{}{} // nobody moves it before it has begun
 	s.mu.Lock()
 	if old := s.all[name]; old != nil {
 		old.unsaved.Store(false)
 	}
 	s.all[name] = r
 	s.mu.Unlock()
+	s.split(r, &shown)
 	s.publishTrials()
+	s.told(&shown, stageText(&shown)) // who is told finds it
+	<-r.moves
 	s.wakeUp()
 	return s.describe(r), nil
 }

@@ -213,8 +213,16 @@ func (d *disk) boot(t *testing.T) (*box, *Rollouts) {
 		disk: d, t: t,
 		splits: map[string]manager.Split{}, broken: map[int64]string{}, wrong: map[int64]bool{}, tap: tap.New(tap.MaxBytes),
 	}
-	s := Open(Config{
-		Documents: b, Manager: b, Models: b, Prove: b.prove, Publish: func(string, any) {},
+	var s *Rollouts
+	s = Open(Config{
+		Documents: b, Manager: b, Models: b, Prove: b.prove,
+		Publish: func(_ string, told any) { // who is told of a rollout finds it so
+			want := told.(admin.Rollout)
+			if got, err := s.Get(want.Model); err != nil || got.Plan.Version != want.Plan.Version || got.State != want.State {
+				t.Errorf("told of %q of version %d, found %q of version %d (%v)", want.State, want.Plan.Version, got.State,
+					got.Plan.Version, err)
+			}
+		},
 		Tap: b.tap, Infer: b, Idle: func() bool { return !b.busy.Load() },
 		Rules: func(string) ([]admin.CompareRule, error) { return b.rules, nil },
 		Alert: func(_, _, text string) {
