@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -79,15 +78,6 @@ func (c *rawClient) begin(method string, message uint32, bytes int) {
 	}
 }
 
-func wait(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
-}
-
 // TestMessagesThatStopHalfwayAreBounded has many calls send a part of a message, and then nothing more: as many as there is
 // memory for stay, and the others are refused.
 func TestMessagesThatStopHalfwayAreBounded(t *testing.T) {
@@ -109,7 +99,7 @@ func TestMessagesThatStopHalfwayAreBounded(t *testing.T) {
 			for range calls {
 				c.begin(method, 4<<20, part)
 			}
-			wait(t, "the refusal of what does not fit", func() bool {
+			eventually(t, "the refusal of what does not fit", func() bool {
 				refused := uint64(0)
 				for _, n := range ts.Statistics().Calls {
 					if n.Code == codes.Unavailable.String() {
@@ -122,7 +112,7 @@ func TestMessagesThatStopHalfwayAreBounded(t *testing.T) {
 				t.Errorf("%d bytes are counted", n)
 			}
 			_ = c.Close()
-			wait(t, "the end of what the calls had sent", func() bool { return ts.Statistics().InflightBytes == 0 })
+			eventually(t, "the end of what the calls had sent", func() bool { return ts.Statistics().InflightBytes == 0 })
 			if _, err := ts.client.ModelInfer(t.Context(), numbered(0, 100_000)); err != nil {
 				t.Error(err)
 			}
@@ -136,7 +126,7 @@ func TestACallOfTheLibraryThatIsRefusedEndsItsConnection(t *testing.T) {
 	c := ts.raw(t)
 	c.begin("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", 1<<20, 1<<20-1)
 	<-c.ended
-	wait(t, "the end of what was sent", func() bool { return ts.Statistics().InflightBytes == 0 })
+	eventually(t, "the end of what was sent", func() bool { return ts.Statistics().InflightBytes == 0 })
 }
 
 // TestTinyFramesCountWhatTheyTake sends a message byte by byte.
@@ -148,9 +138,9 @@ func TestTinyFramesCountWhatTheyTake(t *testing.T) {
 	for range frames {
 		c.frame(frameData, 0, 1, []byte{0})
 	}
-	wait(t, "the frames", func() bool { return ts.Statistics().InflightBytes == (frames+1)*minFrameCost })
+	eventually(t, "the frames", func() bool { return ts.Statistics().InflightBytes == (frames+1)*minFrameCost })
 	_ = c.Close()
-	wait(t, "the end of what was sent", func() bool { return ts.Statistics().InflightBytes == 0 })
+	eventually(t, "the end of what was sent", func() bool { return ts.Statistics().InflightBytes == 0 })
 }
 
 // TestALongStreamLeavesNothingCounted has a stream send messages of many sizes, and stay open.
@@ -172,7 +162,7 @@ func TestALongStreamLeavesNothingCounted(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			wait(t, "the end of what was sent", func() bool { return ts.Statistics().InflightBytes == 0 })
+			eventually(t, "the end of what was sent", func() bool { return ts.Statistics().InflightBytes == 0 })
 			if err := st.CloseSend(); err != nil {
 				t.Fatal(err)
 			}

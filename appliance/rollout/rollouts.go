@@ -1,5 +1,5 @@
-// Package rollout brings a version live only as far as the evidence carries it: a candidate gets a growing share of the
-// requests that name no version, is held against the live one while both answer, and is taken back when it is worse.
+// Package rollout makes a version live by stages: a candidate gets a growing share of the requests that name no version,
+// is compared with the live version while both answer, and is taken back when it is worse.
 package rollout
 
 import (

@@ -34,7 +34,7 @@ var pipelines = []struct{ model, input, media string }{
 	{"text", "image", "image/png"}, {"faces", "image", "image/png"}, {"speech", "sound", "audio/wav"},
 }
 
-// subjects makes inputs of the pipelines, each another one.
+// subjects makes inputs of the pipelines, no two of them equal.
 type subjects struct {
 	t     *testing.T
 	face  *image.RGBA
@@ -96,7 +96,7 @@ func (b *box) awaitRecorded(model string, n int) {
 	}
 }
 
-// TestRecordedRequestsReplayBitForBit records requests to the pipelines of text, faces and speech, each another one, and
+// TestRecordedRequestsReplayBitForBit records requests to the pipelines of text, faces and speech, no two of them equal, and
 // sends them again after a restart, to the same versions on the CPU.
 func TestRecordedRequestsReplayBitForBit(t *testing.T) {
 	t.Parallel()

@@ -106,7 +106,7 @@ func (r *recording) size() int64 {
 
 const uploads = 20
 
-// upload uploads models one after the other, each another one, and makes each live.
+// upload uploads different models one after the other, and makes each live.
 func (t *trial) upload() error {
 	for n := range uploads {
 		name := fmt.Sprintf("cut%03d", n)
