@@ -8,10 +8,10 @@ import (
 	"io"
 	"os"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/demo"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/tensorfile"
 )
@@ -23,7 +23,7 @@ func (p *program) demo() *cobra.Command {
 		Long: "The demo sends a file to one of the demo's pipelines, which run on the box: WebAssembly steps around the\n" +
 			"models. \"make run\" serves them.",
 		Args: cobra.ArbitraryArgs,
-		RunE: unknownCommand,
+		RunE: cli.UnknownCommand,
 	}
 	cmd.AddCommand(
 		p.demoPicture("ocr", "Read the text in a picture", func(ctx context.Context, r requester) (drawable, error) {
@@ -48,7 +48,7 @@ func (p *program) requester(path, input string) (r requester, err error) {
 	if r.file, err = tensorfile.Read(path, spec, tensorfile.Options{}); err != nil {
 		return r, err
 	}
-	r.box, err = p.box()
+	r.box, err = p.Box()
 	return r, err
 }
 
@@ -65,7 +65,7 @@ func (p *program) demoPicture(
 	cmd := &cobra.Command{
 		Use:   name + " PICTURE",
 		Short: short,
-		Args:  arguments("PICTURE"),
+		Args:  cli.Arguments("PICTURE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := p.requester(args[0], "image")
 			if err != nil {
@@ -84,7 +84,7 @@ func (p *program) demoPicture(
 					return err
 				}
 			}
-			return p.print(found, func(w io.Writer) { fmt.Fprint(w, found) })
+			return p.Print(found, func(w io.Writer) { fmt.Fprint(w, found) })
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "write the picture with what was found drawn on it, as PNG")
@@ -107,7 +107,7 @@ func (p *program) demoVAD() *cobra.Command {
 	return &cobra.Command{
 		Use:   "vad SOUND",
 		Short: "Say when somebody speaks in a WAV file",
-		Args:  arguments("SOUND"),
+		Args:  cli.Arguments("SOUND"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			sound, err := tensorfile.ReadSound(args[0])
 			if err != nil {
@@ -121,23 +121,7 @@ func (p *program) demoVAD() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.print(speech, func(w io.Writer) { fmt.Fprint(w, speech) })
+			return p.Print(speech, func(w io.Writer) { fmt.Fprint(w, speech) })
 		},
 	}
-}
-
-// bar shows the progress of long work on standard error, when that is a terminal.
-func (p *program) bar(total int64, what string) *progressbar.ProgressBar {
-	return progressbar.NewOptions64(total,
-		progressbar.OptionSetWriter(p.err), progressbar.OptionSetDescription(what), progressbar.OptionClearOnFinish(),
-		progressbar.OptionSetVisibility(isTerminal(p.err)), progressbar.OptionThrottle(100_000_000))
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -10,11 +10,13 @@ import (
 
 	"github.com/edgewise-ai/edgewise/appliance"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/settings"
 	"github.com/edgewise-ai/edgewise/gpu"
 )
 
 func (p *program) doctor() *cobra.Command {
-	var s settings
+	var s settings.Settings
 	var e appliance.Examination
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -23,15 +25,15 @@ func (p *program) doctor() *cobra.Command {
 			"--verify reads every file and compares its digest. --repair rebuilds the catalog from the manifests, mends what has a\n" +
 			"second copy, and moves what cannot be mended aside with its reason. The box's accounts, drafts and settings are examined\n" +
 			"and mended too, from their snapshots where need be. Nothing is deleted without a copy in quarantine.",
-		Args: arguments(),
+		Args: cli.Arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := s.load(p.environment)
+			c, err := s.Load(p.Environment)
 			if err != nil {
 				return err
 			}
 			d, err := appliance.Examine(cmd.Context(), c, e, p.logger(config.Log{Level: "warn"}))
 			if d != nil {
-				if printing := p.print(d, func(w io.Writer) { diagnosis(w, d) }); printing != nil {
+				if printing := p.Print(d, func(w io.Writer) { diagnosis(w, d) }); printing != nil {
 					return printing
 				}
 			}
@@ -44,7 +46,7 @@ func (p *program) doctor() *cobra.Command {
 			return d.Healthy()
 		},
 	}
-	s.flags(cmd)
+	s.Register(cmd)
 	cmd.Flags().BoolVar(&e.Verify, "verify", false, "read every file and compare its digest")
 	cmd.Flags().BoolVar(&e.Repair, "repair", false, "mend what can be mended")
 	return cmd
@@ -114,10 +116,10 @@ func (p *program) version() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  arguments(),
+		Args:  cli.Arguments(),
 		RunE: func(*cobra.Command, []string) error {
 			v := map[string]string{"version": appliance.Version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
-			return p.print(v, func(w io.Writer) {
+			return p.Print(v, func(w io.Writer) {
 				fmt.Fprintf(w, "edgewise %s (%s, %s)\n", v["version"], v["go"], v["platform"])
 			})
 		},

@@ -15,6 +15,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/update"
 	"github.com/edgewise-ai/edgewise/appliance/update/helper"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 )
 
 // helperLinger is how long the helper waits for the next question before it ends; systemd starts it again.
@@ -22,13 +23,13 @@ const helperLinger = time.Minute
 
 // helper is the privileged part of a box, which systemd runs.
 func (p *program) helper() *cobra.Command {
-	c := helper.Config{Log: slog.New(slog.NewTextHandler(p.err, nil))}
+	c := helper.Config{Log: slog.New(slog.NewTextHandler(p.Err, nil))}
 	var listen, name string
 	cmd := &cobra.Command{
 		Use:    "helper",
 		Short:  "Install updates for the box, as root: systemd starts this",
 		Hidden: true,
-		Args:   arguments(),
+		Args:   cli.Arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			who, err := user.Lookup(name)
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/edgewise-ai/edgewise/appliance/serving"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 	"github.com/edgewise-ai/edgewise/wasm"
 )
 
@@ -22,7 +23,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	p := &program{out: os.Stdout, err: os.Stderr, in: os.Stdin, environment: os.Environ()}
+	p := &program{cli.Program{Out: os.Stdout, Err: os.Stderr, In: os.Stdin, Environment: os.Environ()}}
 	code := p.run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)

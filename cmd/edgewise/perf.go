@@ -12,6 +12,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/client"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/perf"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/tensorfile"
 )
@@ -46,15 +47,15 @@ func (p *program) perf() *cobra.Command {
 			"A list is a sweep: 1,2,4 or 1:16:2x (doubling) or 100:500:100 (adding).\n" +
 			"\n  edgewise perf mlp --concurrency 1:16:2x\n  edgewise perf mlp --rate 100,200 --csv rates.csv\n" +
 			"  edgewise perf ocr_detect --shape x:1,3,320,320 --data random\n",
-		Args: arguments("MODEL[:VERSION]"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
-			id, err := modelID(args[0])
+		Args: cli.Arguments("MODEL[:VERSION]"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
+			id, err := cli.ModelID(args[0])
 			if err != nil {
 				return err
 			}
 			loads, err := f.loads()
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
 			return p.runPerf(ctx, box, id, &f, loads)
 		}),
@@ -139,16 +140,16 @@ func (p *program) runPerf(ctx context.Context, box *client.Client, id edgewise.M
 	if inputs.Given, err = f.files(metadata); err != nil {
 		return err
 	}
-	report := &perfReport{Server: p.server, Model: id.Name, Form: f.form().String(), Steps: []perf.Step{}}
+	report := &perfReport{Server: p.Server, Model: id.Name, Form: f.form().String(), Steps: []perf.Step{}}
 	req := &edgewise.Request{Model: id}
 	if req.Inputs, report.Batch, err = inputs.Make(metadata); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
-	access, err := p.credentials()
+	access, err := p.Credentials()
 	if err != nil {
 		return err
 	}
-	request, err := perf.NewRequest(p.server, req, f.form(), perf.Access{Token: access.token, Authorities: access.authorities})
+	request, err := perf.NewRequest(p.Server, req, f.form(), perf.Access{Token: access.Token, Authorities: access.Authorities})
 	if err != nil {
 		return err
 	}
@@ -173,7 +174,7 @@ func (f *perfFlags) making() (perf.Inputs, error) {
 	for _, text := range f.shapes {
 		name, shape, err := perf.ParseShape(text)
 		if err != nil {
-			return in, usageError{fmt.Errorf("--shape: %w", err)}
+			return in, cli.Usagef("--shape: %w", err)
 		}
 		in.Shapes[name] = shape
 	}
@@ -183,9 +184,9 @@ func (f *perfFlags) making() (perf.Inputs, error) {
 func (f *perfFlags) files(m *kserve.ModelMetadata) ([]edgewise.Tensor, error) {
 	scale, err := tensorfile.ParseScale(f.scale)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--scale: %w", err)}
+		return nil, cli.Usagef("--scale: %w", err)
 	}
-	return readInputs(f.inputs, m, tensorfile.Options{Format: edgewise.TensorFormat(f.format), Scale: scale})
+	return cli.ReadInputs(f.inputs, m, tensorfile.Options{Format: edgewise.TensorFormat(f.format), Scale: scale})
 }
 
 // measure runs the sweep and writes what was measured, also when ctx ends it early.
@@ -195,10 +196,10 @@ func (p *program) measure(ctx context.Context, request *perf.Request, f *perfFla
 		return err
 	}
 	done := func(perf.Step) {}
-	if p.output != "json" {
-		fmt.Fprintf(p.out, "model %q, batch %d, %s tensors\n\n", report.Model, report.Batch, report.Form)
-		perf.WriteHead(p.out)
-		done = func(s perf.Step) { perf.WriteLine(p.out, s) }
+	if p.Output != "json" {
+		fmt.Fprintf(p.Out, "model %q, batch %d, %s tensors\n\n", report.Model, report.Batch, report.Form)
+		perf.WriteHead(p.Out)
+		done = func(s perf.Step) { perf.WriteLine(p.Out, s) }
 	}
 	steps, err := perf.Run(ctx, request, f.options, loads, done)
 	report.Steps = append(report.Steps, steps...)
@@ -208,14 +209,14 @@ func (p *program) measure(ctx context.Context, request *perf.Request, f *perfFla
 	if err != nil {
 		return err
 	}
-	return p.print(report, func(w io.Writer) {
+	return p.Print(report, func(w io.Writer) {
 		if len(steps) == 0 {
 			fmt.Fprintln(w, "interrupted before anything was measured")
 			return
 		}
 		fmt.Fprintln(w)
 		perf.WriteServer(w, steps)
-		if f.chart || isTerminal(w) {
+		if f.chart || cli.IsTerminal(w) {
 			fmt.Fprintln(w)
 			perf.WriteChart(w, steps)
 		}

@@ -6,15 +6,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/api/client"
 	"github.com/edgewise-ai/edgewise/appliance"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/golden"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/model"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/recording"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/rollout"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/settings"
 )
 
 // Exit codes, as the help text tells them.
@@ -37,31 +41,17 @@ const exitHelp = `Exit codes:
   5  the box or the model cannot be reached, is not ready or is busy
   6  stored data is damaged, or disk or memory is used up`
 
-// defaultServer is where the commands look for a box that is not named.
-const defaultServer = "http://127.0.0.1:8000"
-
 // program is one invocation of the command line.
-type program struct {
-	in          io.Reader
-	out, err    io.Writer
-	environment []string
-	server      string // base URL of the box
-	token       string // API key; empty: see credentials
-	authority   string // file of the authority that the box's certificate is of; empty: see credentials
-	output      string // text or json
-}
-
-// usageError marks errors of the command line itself.
-type usageError struct{ error }
+type program struct{ cli.Program }
 
 func (p *program) run(ctx context.Context, args []string) int {
 	root := p.root()
 	args, err := readable(root, args)
 	if err == nil {
 		root.SetArgs(args)
-		root.SetIn(p.in)
-		root.SetOut(p.out)
-		root.SetErr(p.err)
+		root.SetIn(p.In)
+		root.SetOut(p.Out)
+		root.SetErr(p.Err)
 		err = root.ExecuteContext(ctx)
 	}
 	if err == nil {
@@ -80,21 +70,21 @@ func readable(root *cobra.Command, args []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	rest, err := asGetopt(cmd, args[1:])
+	rest, err := settings.Getopt(cmd, args[1:])
 	return append(args[:1:1], rest...), err
 }
 
 // report prints an error: as text, or as JSON where JSON was asked for.
 func (p *program) report(err error) {
-	if p.output == "json" {
+	if p.Output == "json" {
 		body := map[string]string{"error": err.Error()}
 		if !isUsage(err) {
 			body["code"] = edgewise.KindOf(err).String()
 		}
-		_ = json.NewEncoder(p.err).Encode(body)
+		_ = json.NewEncoder(p.Err).Encode(body)
 		return
 	}
-	fmt.Fprintf(p.err, "edgewise: %v%s\n", err, hint(err))
+	fmt.Fprintf(p.Err, "edgewise: %v%s\n", err, hint(err))
 }
 
 // hint says what a person may do about a box that does not answer, "" where nothing is known.
@@ -110,7 +100,7 @@ func hint(err error) string {
 }
 
 func isUsage(err error) bool {
-	var usage usageError
+	var usage cli.UsageError
 	return errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command")
 }
 
@@ -142,78 +132,22 @@ func (p *program) root() *cobra.Command {
 		SilenceUsage:  true,
 		Version:       appliance.Version,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if p.output != "text" && p.output != "json" {
-				return usageError{fmt.Errorf("--output %q: want text or json", p.output)}
+			if p.Output != "text" && p.Output != "json" {
+				return cli.Usagef("--output %q: want text or json", p.Output)
 			}
 			return nil
 		},
 	}
-	root.PersistentFlags().StringVar(&p.server, "server", defaultServer, "base URL of the box")
-	root.PersistentFlags().StringVar(&p.token, "token", "",
-		"API key for the box; default: "+tokenVariable+", else, on this machine, what a box of the same user has left for it")
-	root.PersistentFlags().StringVar(&p.authority, "ca", "", "PEM file with the authority of the box's certificate")
-	root.PersistentFlags().StringVarP(&p.output, "output", "o", "text", "text or json")
+	root.PersistentFlags().StringVar(&p.Server, "server", cli.DefaultServer, "base URL of the box")
+	root.PersistentFlags().StringVar(&p.Token, "token", "",
+		"API key for the box; default: "+cli.TokenVariable+", else, on this machine, what a box of the same user has left for it")
+	root.PersistentFlags().StringVar(&p.Authority, "ca", "", "PEM file with the authority of the box's certificate")
+	root.PersistentFlags().StringVarP(&p.Output, "output", "o", "text", "text or json")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+		return cli.Usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(p.serve(), p.model(), p.golden(), p.rollout(), p.recording(), p.replay(), p.infer(), p.perf(), p.step(),
+	root.AddCommand(p.serve(), model.Command(&p.Program), golden.Command(&p.Program), rollout.Command(&p.Program),
+		recording.Command(&p.Program), recording.Replay(&p.Program), p.infer(), p.perf(), p.step(),
 		p.demo(), p.doctor(), p.update(), p.user(), p.helper(), p.configuration(), p.version())
 	return root
-}
-
-// arguments checks the number of arguments and names them when it is wrong. One in brackets, behind all others, may be
-// left out.
-func arguments(names ...string) cobra.PositionalArgs {
-	needed := len(names)
-	for needed > 0 && strings.HasPrefix(names[needed-1], "[") {
-		needed--
-	}
-	return func(cmd *cobra.Command, args []string) error {
-		if needed <= len(args) && len(args) <= len(names) {
-			return nil
-		}
-		want := "want " + strings.Join(names, " ")
-		if len(names) == 0 {
-			want = "it takes no arguments"
-		}
-		return usageError{fmt.Errorf("%s, got %d; see %s --help", want, len(args), cmd.CommandPath())}
-	}
-}
-
-// unknownCommand runs a command that only has others below it: none of them was named.
-func unknownCommand(cmd *cobra.Command, args []string) error {
-	var names []string
-	for _, c := range cmd.Commands() {
-		names = append(names, c.Name())
-	}
-	want := strings.Join(names, ", ")
-	if len(args) == 0 {
-		return usageError{fmt.Errorf("want a command below %q: one of %s", cmd.CommandPath(), want)}
-	}
-	return usageError{fmt.Errorf("unknown command %q for %q: want one of %s; see %s --help", args[0], cmd.CommandPath(),
-		want, cmd.CommandPath())}
-}
-
-// box returns a client of the box.
-func (p *program) box() (*client.Client, error) {
-	access, err := p.credentials()
-	if err != nil {
-		return nil, err
-	}
-	c, err := client.New(p.server, access.options()...)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--server: %w", err)}
-	}
-	return c, nil
-}
-
-// print writes a result: value as JSON, or what text writes.
-func (p *program) print(value any, text func(w io.Writer)) error {
-	if p.output != "json" {
-		text(p.out)
-		return nil
-	}
-	encoder := json.NewEncoder(p.out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
 }

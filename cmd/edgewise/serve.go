@@ -1,61 +1,24 @@
 package main
 
 import (
-	"fmt"
 	"log/slog"
 	"os"
 	"runtime/debug"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/settings"
 )
 
-// settings are the flags that lead to a configuration.
-type settings struct {
-	file   string
-	values []string // key=value
-}
-
-func (s *settings) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&s.file, "config", "c", "", "configuration file (YAML or JSON); default: "+config.FileVariable+", else none")
-	cmd.Flags().StringArrayVar(&s.values, "set", nil, "set a key of the configuration, as key=value; may be repeated")
-}
-
-// load reads flags over environment over file over defaults.
-func (s *settings) load(environment []string) (config.Config, error) {
-	return s.loadWith(environment, &tritonFlags{})
-}
-
-// loadWith is load with Triton's flags below --set.
-func (s *settings) loadWith(environment []string, triton *tritonFlags) (config.Config, error) {
-	values := map[string]string{}
-	for _, text := range s.values {
-		key, value, ok := strings.Cut(text, "=")
-		if !ok {
-			return config.Config{}, usageError{fmt.Errorf("--set %q: want key=value", text)}
-		}
-		values[key] = value
-	}
-	o := config.Options{File: s.file, Env: environment, Ignore: []string{tokenVariable}, Preset: triton.preset()}
-	base, err := config.Load(o)
-	if err != nil && len(triton.given) > 0 {
-		return config.Config{}, err
-	}
-	if o.Flags, err = triton.with(base, values); err != nil {
-		return config.Config{}, err
-	}
-	return config.Load(o)
-}
-
 func (p *program) serve() *cobra.Command {
-	var s settings
+	var s settings.Settings
 	var imports []string
 	var hint, accounts string
-	var triton tritonFlags
+	var triton settings.Triton
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve models until interrupted",
@@ -64,19 +27,19 @@ func (p *program) serve() *cobra.Command {
 			"EDGEWISE_ variable (EDGEWISE_HTTP_ADDRESS for http.address), else from the file, else it has its default;\n" +
 			"\"edgewise config\" prints them. Triton's own flags, such as --model-repository and --http-port, are taken under their\n" +
 			"own names and meanings; docs/guides/triton.md lists them.",
-		Args: arguments(),
+		Args: cli.Arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if hint != "" && hint != demoHints {
-				return usageError{fmt.Errorf("--hint %q: want %s", hint, demoHints)}
+				return cli.Usagef("--hint %q: want %s", hint, demoHints)
 			}
 			if accounts != "" {
-				s.values = append(s.values, "auth="+accounts)
+				s.Set("auth", accounts)
 			}
-			c, err := s.loadWith(p.environment, &triton)
+			c, err := s.LoadWith(p.Environment, &triton)
 			if err != nil {
 				return err
 			}
-			remove, err := triton.temporary(c)
+			remove, err := triton.Temporary(c)
 			if err != nil {
 				return err
 			}
@@ -87,8 +50,8 @@ func (p *program) serve() *cobra.Command {
 				return err
 			}
 			defer closeLog()
-			for _, n := range triton.notes {
-				logger.Info(n.message, "flag", "--"+n.flag, "reason", n.reason)
+			for _, n := range triton.Notes {
+				logger.Info(n.Message, "flag", "--"+n.Flag, "reason", n.Reason)
 			}
 			app, err := appliance.New(c, logger)
 			if err != nil {
@@ -97,8 +60,8 @@ func (p *program) serve() *cobra.Command {
 			return app.Run(cmd.Context(), imports, p.hooks(c, hint))
 		},
 	}
-	s.flags(cmd)
-	triton.register(cmd)
+	s.Register(cmd)
+	triton.Register(cmd)
 	cmd.Flags().StringArrayVar(&imports, "import", nil,
 		"import a folder in Triton's repository layout before getting ready; what is stored already is skipped; may be repeated")
 	cmd.Flags().StringVar(&accounts, "auth", "",
@@ -108,7 +71,7 @@ func (p *program) serve() *cobra.Command {
 }
 
 // logger writes to standard error.
-func (p *program) logger(c config.Log) *slog.Logger { return slog.New(appliance.LogHandler(c, p.err)) }
+func (p *program) logger(c config.Log) *slog.Logger { return slog.New(appliance.LogHandler(c, p.Err)) }
 
 // openLog returns the logger of a box, and what closes its file.
 func (p *program) openLog(c config.Log) (logger *slog.Logger, closeLog func(), err error) {
@@ -124,22 +87,22 @@ func (p *program) openLog(c config.Log) (logger *slog.Logger, closeLog func(), e
 
 // configuration prints the keys of the configuration.
 func (p *program) configuration() *cobra.Command {
-	var s settings
+	var s settings.Settings
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Check the configuration and print every key with its value in force",
-		Args:  arguments(),
+		Args:  cli.Arguments(),
 		RunE: func(*cobra.Command, []string) error {
-			c, err := s.load(p.environment)
+			c, err := s.Load(p.Environment)
 			if err != nil {
 				return err
 			}
-			if p.output != "json" {
-				return config.Write(p.out, c)
+			if p.Output != "json" {
+				return config.Write(p.Out, c)
 			}
-			return p.print(c, nil)
+			return p.Print(c, nil)
 		},
 	}
-	s.flags(cmd)
+	s.Register(cmd)
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/step"
 	"github.com/edgewise-ai/edgewise/wasm"
 )
@@ -25,7 +26,7 @@ func (p *program) step() *cobra.Command {
 		Long: "A step turns tensors into tensors, in a sandbox: work before, between and after models.\n" +
 			"\n  edgewise step new --lang c double && cd double\n  edgewise step build && edgewise step test && edgewise step bench\n" +
 			"  edgewise model push double model.wasm\n",
-		RunE: unknownCommand,
+		RunE: cli.UnknownCommand,
 		Args: cobra.ArbitraryArgs,
 	}
 	cmd.AddCommand(p.stepNew(), p.stepBuild(), p.stepRun(), p.stepTest(), p.stepBench())
@@ -37,16 +38,16 @@ func (p *program) stepNew() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new NAME",
 		Short: "Make a folder NAME with a step that builds, and a case that passes",
-		Args:  arguments("NAME"),
+		Args:  cli.Arguments("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			l, err := step.ParseLanguage(language)
 			if err != nil {
-				return usageError{fmt.Errorf("--lang: %w", err)}
+				return cli.Usagef("--lang: %w", err)
 			}
 			if err := step.New(args[0], args[0], l); err != nil {
 				return err
 			}
-			return p.print(map[string]string{
+			return p.Print(map[string]string{
 				"step": args[0], "language": l.String(),
 				"source": filepath.Join(args[0], l.Source()),
 			}, func(w io.Writer) {
@@ -67,21 +68,21 @@ func (p *program) stepBuild() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "build [DIR]",
 		Short: "Compile the step in DIR to DIR/" + step.ModuleFile,
-		Args:  arguments("[DIR]"),
+		Args:  cli.Arguments("[DIR]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := folderOf(args)
 			if target == "" {
 				target = filepath.Join(dir, step.ModuleFile)
 			}
 			start := time.Now()
-			if err := step.Build(cmd.Context(), dir, target, step.Toolchain{Environment: p.environment, Modules: modules}); err != nil {
+			if err := step.Build(cmd.Context(), dir, target, step.Toolchain{Environment: p.Environment, Modules: modules}); err != nil {
 				return err
 			}
 			info, err := os.Stat(target)
 			if err != nil {
 				return err
 			}
-			return p.print(map[string]any{"module": target, "bytes": info.Size()}, func(w io.Writer) {
+			return p.Print(map[string]any{"module": target, "bytes": info.Size()}, func(w io.Writer) {
 				fmt.Fprintf(w, "%s: %d bytes, built in %.1f s\n", target, info.Size(), time.Since(start).Seconds())
 			})
 		},
@@ -142,7 +143,7 @@ func (p *program) stepTest() *cobra.Command {
 		Use:   "test [DIR]",
 		Short: "Run the built step in DIR on its cases, DIR/golden/*.json",
 		Long:  "Test runs " + step.ModuleFile + " as the box does, with the same limits, on each case, and says what it used.\n\n" + caseHelp,
-		Args:  arguments("[DIR]"),
+		Args:  cli.Arguments("[DIR]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withStep(cmd, args, flags, func(l *step.Loaded, cases []step.Case) error {
 				if record {
@@ -166,7 +167,7 @@ func (p *program) recordCases(ctx context.Context, l *step.Loaded, cases []step.
 			return err
 		}
 		if written {
-			fmt.Fprintf(p.err, "recorded the answer of case %q: look at it before you trust it\n", cases[i].Name)
+			fmt.Fprintf(p.Err, "recorded the answer of case %q: look at it before you trust it\n", cases[i].Name)
 		}
 	}
 	return nil
@@ -185,7 +186,7 @@ func (p *program) testCases(ctx context.Context, l *step.Loaded, cases []step.Ca
 			failed = append(failed, strconv.Quote(cases[i].Name))
 		}
 	}
-	if err := p.print(outcomes, func(w io.Writer) { writeOutcomes(w, outcomes) }); err != nil {
+	if err := p.Print(outcomes, func(w io.Writer) { writeOutcomes(w, outcomes) }); err != nil {
 		return err
 	}
 	if len(failed) > 0 {
@@ -242,10 +243,10 @@ func (p *program) stepBench() *cobra.Command {
 		Use:   "bench [DIR]",
 		Short: "Measure the built step in DIR on each of its cases that answers",
 		Long:  "Bench runs each case of DIR/golden that has a response again and again, one request at a time.",
-		Args:  arguments("[DIR]"),
+		Args:  cli.Arguments("[DIR]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if each < step.MinBenchTime || each > step.MaxBenchTime {
-				return usageError{fmt.Errorf("--time %v: want %v to %v", each, step.MinBenchTime, step.MaxBenchTime)}
+				return cli.Usagef("--time %v: want %v to %v", each, step.MinBenchTime, step.MaxBenchTime)
 			}
 			return withStep(cmd, args, flags, func(l *step.Loaded, cases []step.Case) error {
 				measured := []step.Measured{}
@@ -259,7 +260,7 @@ func (p *program) stepBench() *cobra.Command {
 					}
 					measured = append(measured, m)
 				}
-				return p.print(measured, func(w io.Writer) { writeMeasured(w, measured) })
+				return p.Print(measured, func(w io.Writer) { writeMeasured(w, measured) })
 			})
 		},
 	}

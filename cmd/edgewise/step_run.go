@@ -10,6 +10,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/step"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/tensorfile"
 	"github.com/edgewise-ai/edgewise/wasm"
@@ -30,7 +31,7 @@ func (p *program) stepRun() *cobra.Command {
 		Long: "Run reads each input from a file as \"edgewise infer\" does: .npy, .json, .bin, a picture or a .wav sound. What the step\n" +
 			"writes into its log, and what it used, go to standard error.\n" +
 			"\n  edgewise step run -i x=features.json -p factor=2\n  edgewise step run -i image=cat.jpg --save out --record cat\n",
-		Args: arguments("[DIR]"),
+		Args: cli.Arguments("[DIR]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			loaded, err := step.Load(cmd.Context(), folderOf(args), f.Limits)
 			if err != nil {
@@ -62,33 +63,33 @@ func (p *program) runStep(cmd *cobra.Command, loaded *step.Loaded, dir string, f
 	}
 	response, err := loaded.Infer(cmd.Context(), req)
 	for _, line := range loaded.Log() {
-		fmt.Fprintf(p.err, "log: %s\n", line)
+		fmt.Fprintf(p.Err, "log: %s\n", line)
 	}
 	if err != nil {
 		return err
 	}
 	defer response.Release()
 	guest := response.Timing.Guest
-	fmt.Fprintf(p.err, "fuel %d, memory %s, guest %v, host calls %v\n", guest.Fuel, kibibytes(guest.Memory),
+	fmt.Fprintf(p.Err, "fuel %d, memory %s, guest %v, host calls %v\n", guest.Fuel, kibibytes(guest.Memory),
 		short(guest.Time), short(guest.Host))
 	if f.record != "" {
 		path, err := step.NewCase(dir, f.record, req, response)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(p.err, "recorded %s\n", path)
+		fmt.Fprintf(p.Err, "recorded %s\n", path)
 	}
 	if f.save != "" {
-		return saveOutputs(f.save, response.Outputs)
+		return cli.SaveOutputs(f.save, response.Outputs)
 	}
-	return p.printOutputs(response)
+	return p.PrintOutputs(response)
 }
 
 // request makes the request that the flags describe.
 func (f *stepRunFlags) request(m *edgewise.Model) (*edgewise.Request, error) {
 	scale, err := tensorfile.ParseScale(f.scale)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--scale: %w", err)}
+		return nil, cli.Usagef("--scale: %w", err)
 	}
 	metadata := &kserve.ModelMetadata{Name: m.Name}
 	for _, s := range m.Inputs() {
@@ -98,11 +99,11 @@ func (f *stepRunFlags) request(m *edgewise.Model) (*edgewise.Request, error) {
 	for _, text := range f.parameters {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return nil, usageError{fmt.Errorf("-p %q: want name=value", text)}
+			return nil, cli.Usagef("-p %q: want name=value", text)
 		}
 		req.Parameters[name] = parameterValue(value)
 	}
-	req.Inputs, err = readInputs(f.inputs, metadata, tensorfile.Options{Scale: scale})
+	req.Inputs, err = cli.ReadInputs(f.inputs, metadata, tensorfile.Options{Scale: scale})
 	return req, err
 }
 

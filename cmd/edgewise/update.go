@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/client"
 	"github.com/edgewise-ai/edgewise/appliance/update"
 	"github.com/edgewise-ai/edgewise/appliance/update/helper"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 )
 
 func (p *program) update() *cobra.Command {
@@ -22,7 +22,7 @@ func (p *program) update() *cobra.Command {
 		Use:   "update",
 		Short: "Update the system of a box, restart it, or go back",
 		Args:  cobra.ArbitraryArgs,
-		RunE:  unknownCommand,
+		RunE:  cli.UnknownCommand,
 	}
 	cmd.AddCommand(
 		p.updateStatus(), p.updateInstall(),
@@ -39,13 +39,13 @@ func (p *program) updateStatus() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Say which version runs, which is next, and how the last update went",
-		Args:  arguments(),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, _ []string) error {
+		Args:  cli.Arguments(),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, _ []string) error {
 			s, err := box.System(ctx)
 			if err != nil {
 				return err
 			}
-			return p.print(s.Update, func(w io.Writer) { system(w, s) })
+			return p.Print(s.Update, func(w io.Writer) { system(w, s) })
 		}),
 	}
 }
@@ -103,7 +103,7 @@ func (p *program) updateInstall() *cobra.Command {
 			"bundle (.raucb); one that was installed as a Debian package takes the package (.deb), with its signature in FILE.minisig.\n" +
 			"Nothing is restarted. Run by root on a box that was flashed, without --server, the update is installed without the box's\n" +
 			"help, also when the box does not answer.",
-		Args: arguments("FILE"),
+		Args: cli.Arguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("server") && os.Geteuid() == 0 {
 				u, err := update.Open(cmd.Context())
@@ -134,11 +134,11 @@ func (p *program) installDirectly(cmd *cobra.Command, u *update.Updater, path st
 	if err := u.Install(cmd.Context(), path, p.progress); err != nil {
 		return err
 	}
-	return p.print(b, func(w io.Writer) { fmt.Fprintf(w, "version %s is installed; restart the box to use it\n", b.Version) })
+	return p.Print(b, func(w io.Writer) { fmt.Fprintf(w, "version %s is installed; restart the box to use it\n", b.Version) })
 }
 
 func (p *program) progress(percent int, doing string) {
-	fmt.Fprintf(p.err, "%3d %% %s\n", percent, doing)
+	fmt.Fprintf(p.Err, "%3d %% %s\n", percent, doing)
 }
 
 // installByBox sends an update to a box and waits until it is ready.
@@ -152,7 +152,7 @@ func (p *program) installByBox(cmd *cobra.Command, path string, downgrade bool) 
 		return edgewise.Errorf("update", edgewise.NotFound, "%w", err)
 	}
 	defer func() { _ = f.Close() }()
-	box, err := p.box()
+	box, err := p.Box()
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (p *program) installByBox(cmd *cobra.Command, path string, downgrade bool) 
 	if u, err = box.AwaitUpdate(cmd.Context(), u, p.progress); err != nil {
 		return err
 	}
-	return p.print(u, func(w io.Writer) {
+	return p.Print(u, func(w io.Writer) {
 		fmt.Fprintf(w, "version %s is ready; it runs after: edgewise update restart\n", u.Job.Version)
 	})
 }
@@ -173,12 +173,12 @@ func (p *program) updateAsk(use, short, done string, ask func(*client.Client, co
 	return &cobra.Command{
 		Use:   use,
 		Short: short,
-		Args:  arguments(),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, _ []string) error {
+		Args:  cli.Arguments(),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, _ []string) error {
 			if err := ask(box, ctx); err != nil {
 				return err
 			}
-			return p.print(map[string]string{"done": done}, func(w io.Writer) { fmt.Fprintln(w, done) })
+			return p.Print(map[string]string{"done": done}, func(w io.Writer) { fmt.Fprintln(w, done) })
 		}),
 	}
 }
@@ -191,7 +191,7 @@ func (p *program) updateReset() *cobra.Command {
 	cmd.Flags().StringVar(&word, "confirm", "", `the word "erase"`)
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if word == "" {
-			return usageError{errors.New("this erases all models, accounts and settings: say --confirm erase")}
+			return cli.Usagef("this erases all models, accounts and settings: say --confirm erase")
 		}
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/client"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 )
 
 // maxPasswordLine bounds what is read of standard input for a password, in bytes.
@@ -25,7 +26,7 @@ func (p *program) user() *cobra.Command {
 		Long: "User changes who may log in. It needs the right admin: an API key that has it, or, on the box itself, no more than to be\n" +
 			"the system's user that the box runs as. Passwords are read from the first line of standard input.",
 		Args: cobra.ArbitraryArgs,
-		RunE: unknownCommand,
+		RunE: cli.UnknownCommand,
 	}
 	cmd.AddCommand(p.userList(), p.userAdd(), p.userPassword())
 	return cmd
@@ -35,13 +36,13 @@ func (p *program) userList() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List users with their roles",
-		Args:  arguments(),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, _ []string) error {
+		Args:  cli.Arguments(),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, _ []string) error {
 			users, err := box.Users(ctx)
 			if err != nil {
 				return err
 			}
-			return p.print(users, func(w io.Writer) {
+			return p.Print(users, func(w io.Writer) {
 				t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 				fmt.Fprintln(t, "NAME\tROLE\tSTATE")
 				for _, u := range users {
@@ -65,8 +66,8 @@ func (p *program) userAdd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Add a user whose password is the first line of standard input",
-		Args:  arguments("NAME"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		Args:  cli.Arguments("NAME"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			var err error
 			if n.Password, err = p.password(); err != nil {
 				return err
@@ -76,7 +77,7 @@ func (p *program) userAdd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.print(u, func(w io.Writer) { fmt.Fprintf(w, "user %q: added with the role %s\n", u.Name, u.Role) })
+			return p.Print(u, func(w io.Writer) { fmt.Fprintf(w, "user %q: added with the role %s\n", u.Name, u.Role) })
 		}),
 	}
 	cmd.Flags().StringVar(&n.Role, "role", n.Role, "viewer, operator or admin")
@@ -87,8 +88,8 @@ func (p *program) userPassword() *cobra.Command {
 	return &cobra.Command{
 		Use:   "password NAME",
 		Short: "Set a user's password to the first line of standard input, and end the user's sessions",
-		Args:  arguments("NAME"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		Args:  cli.Arguments("NAME"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			password, err := p.password()
 			if err != nil {
 				return err
@@ -97,20 +98,20 @@ func (p *program) userPassword() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.print(u, func(w io.Writer) { fmt.Fprintf(w, "user %q: the password is set, all sessions have ended\n", u.Name) })
+			return p.Print(u, func(w io.Writer) { fmt.Fprintf(w, "user %q: the password is set, all sessions have ended\n", u.Name) })
 		}),
 	}
 }
 
 // password reads the first line of standard input.
 func (p *program) password() (string, error) {
-	line, err := bufio.NewReader(io.LimitReader(p.in, maxPasswordLine)).ReadString('\n')
+	line, err := bufio.NewReader(io.LimitReader(p.In, maxPasswordLine)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", err
 	}
 	password := strings.TrimRight(line, "\r\n")
 	if password == "" {
-		return "", usageError{errors.New("standard input has no password: want it in its first line")}
+		return "", cli.Usagef("standard input has no password: want it in its first line")
 	}
 	return password, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise/appliance"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 )
 
 // demoHints is the value of --hint for commands that try the demo's models.
@@ -19,23 +20,23 @@ func (p *program) hooks(c config.Config, hint string) appliance.Hooks {
 	var server string
 	return appliance.Hooks{
 		ListeningGRPC: func(address net.Addr) {
-			fmt.Fprintf(p.out, "edgewise %s serves gRPC at %s\n", appliance.Version, address)
+			fmt.Fprintf(p.Out, "edgewise %s serves gRPC at %s\n", appliance.Version, address)
 		},
 		ListeningMetrics: func(address net.Addr) {
-			fmt.Fprintf(p.out, "edgewise %s serves metrics at http://%s/metrics\n", appliance.Version, address)
+			fmt.Fprintf(p.Out, "edgewise %s serves metrics at http://%s/metrics\n", appliance.Version, address)
 		},
 		Listening: func(address net.Addr) {
-			fmt.Fprintf(p.out, "edgewise %s listens on %s://%s\n", appliance.Version, scheme(c, address), address)
+			fmt.Fprintf(p.Out, "edgewise %s listens on %s://%s\n", appliance.Version, scheme(c, address), address)
 			server = local(c, address)
 		},
 		Welcome: func(w appliance.Welcome) {
 			welcome = w
-			greet(p.out, w)
+			greet(p.Out, w)
 		},
 		Ready: func() {
-			fmt.Fprintln(p.out, "ready")
+			fmt.Fprintln(p.Out, "ready")
 			if hint == demoHints {
-				demoHint(p.out, welcome, server, filepath.Join(c.DataDir, appliance.TokenFile))
+				demoHint(p.Out, welcome, server, filepath.Join(c.DataDir, appliance.TokenFile))
 			}
 		},
 	}
@@ -87,7 +88,7 @@ func greet(w io.Writer, welcome appliance.Welcome) {
 // machine in the file token.
 func demoHint(w io.Writer, welcome appliance.Welcome, server, token string) {
 	key, flag := "", ""
-	if server != defaultServer {
+	if server != cli.DefaultServer {
 		flag = "--server " + server + " "
 	}
 	switch {

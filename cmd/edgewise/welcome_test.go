@@ -7,6 +7,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise/appliance"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 )
 
 // TestHintsLeadToTheBoxThatPrintsThem holds the commands against the box's own port and data folder.
@@ -20,8 +21,8 @@ func TestHintsLeadToTheBoxThatPrintsThem(t *testing.T) {
 	}{
 		{
 			"the usual port",
-			appliance.Welcome{URLs: []string{defaultServer}},
-			defaultServer,
+			appliance.Welcome{URLs: []string{cli.DefaultServer}},
+			cli.DefaultServer,
 			[]string{"bin/edgewise model list", "cat /box/admin.token"},
 			"--server",
 		},
@@ -32,12 +33,12 @@ func TestHintsLeadToTheBoxThatPrintsThem(t *testing.T) {
 			[]string{"bin/edgewise --server http://127.0.0.1:9000 model list", "bin/edgewise --server http://127.0.0.1:9000 demo face"},
 			"FLAG",
 		},
-		{"a key", appliance.Welcome{URLs: []string{defaultServer}, Key: "ek_1"}, defaultServer, []string{"Bearer ek_1"}, "admin.token"},
+		{"a key", appliance.Welcome{URLs: []string{cli.DefaultServer}, Key: "ek_1"}, cli.DefaultServer, []string{"Bearer ek_1"}, "admin.token"},
 		{
 			"no accounts",
-			appliance.Welcome{URLs: []string{defaultServer}, Open: true},
-			defaultServer,
-			[]string{"curl " + defaultServer + "/metrics"},
+			appliance.Welcome{URLs: []string{cli.DefaultServer}, Open: true},
+			cli.DefaultServer,
+			[]string{"curl " + cli.DefaultServer + "/metrics"},
 			"Bearer",
 		},
 	} {

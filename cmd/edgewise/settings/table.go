@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -33,7 +33,7 @@ func modelFlags() []tritonFlag {
 		word("model-control-mode", "repository.control_mode"),
 		list("load-model", "repository.load_models"),
 		span("repository-poll-secs", "repository.poll_interval", time.Second),
-		{name: "model-config-name", apply: func(t *tritonFlags, text string) error {
+		{name: "model-config-name", apply: func(t *Triton, text string) error {
 			if text == "" {
 				return errors.New("empty argument for --model-config-name")
 			}
@@ -124,7 +124,7 @@ func otherFlags() []tritonFlag {
 }
 
 // backendConfig reads "onnxruntime,key=value" and "key=value", which is for all backends.
-func backendConfig(t *tritonFlags, text string) error {
+func backendConfig(t *Triton, text string) error {
 	backend, setting, found := strings.Cut(text, ",")
 	if !found {
 		backend, setting = "", text
@@ -144,7 +144,7 @@ func backendConfig(t *tritonFlags, text string) error {
 }
 
 // cacheConfig reads "local,size=bytes".
-func cacheConfig(t *tritonFlags, text string) error {
+func cacheConfig(t *Triton, text string) error {
 	cache, setting, _ := strings.Cut(text, ",")
 	name, value, _ := strings.Cut(setting, "=")
 	switch {
@@ -157,8 +157,8 @@ func cacheConfig(t *tritonFlags, text string) error {
 }
 
 // cacheSize sets the size of the response cache, which another flag may not have set.
-func cacheSize(other string) func(t *tritonFlags, text string) error {
-	return func(t *tritonFlags, text string) error {
+func cacheSize(other string) func(t *Triton, text string) error {
+	return func(t *Triton, text string) error {
 		if _, given := t.given[other]; given {
 			return fmt.Errorf("the response cache is given twice: --%s is there too", other)
 		}
@@ -168,7 +168,7 @@ func cacheSize(other string) func(t *tritonFlags, text string) error {
 }
 
 // rateLimitResource reads "name:count" and "name:count:device".
-func rateLimitResource(t *tritonFlags, text string) error {
+func rateLimitResource(t *Triton, text string) error {
 	if parts := strings.Split(text, ":"); len(parts) < 2 || len(parts) > 3 {
 		return fmt.Errorf("%.80q: want name:count or name:count:device", text)
 	}
@@ -177,7 +177,7 @@ func rateLimitResource(t *tritonFlags, text string) error {
 }
 
 // httpMaxInput bounds what is carried in JSON, and makes room for it in the body where that is smaller.
-func httpMaxInput(t *tritonFlags, text string) error {
+func httpMaxInput(t *Triton, text string) error {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n <= 0 {
 		return fmt.Errorf("--http-max-input-size must be greater than 0: want a number of bytes, got %.40q", text)
@@ -194,8 +194,8 @@ func httpMaxInput(t *tritonFlags, text string) error {
 }
 
 // restricted reads "health,metadata:key=value". what is Triton's word for one of the APIs.
-func restricted(key, what string) func(t *tritonFlags, text string) error {
-	return func(t *tritonFlags, text string) error {
+func restricted(key, what string) func(t *Triton, text string) error {
+	return func(t *Triton, text string) error {
 		apis, secret, ok := strings.Cut(text, ":")
 		if name, value, pair := strings.Cut(secret, "="); !ok || !pair || apis == "" || name == "" || value == "" {
 			return fmt.Errorf("%.80q: want API,API:key=value", text)
@@ -232,7 +232,7 @@ func gpuLimit(text string) error {
 	return nil
 }
 
-func logVerbose(t *tritonFlags, text string) error {
+func logVerbose(t *Triton, text string) error {
 	if on, err := truthOf(text); err == nil && text != "1" && text != "0" {
 		text = map[bool]string{true: "1", false: "0"}[on]
 	}
@@ -240,7 +240,7 @@ func logVerbose(t *tritonFlags, text string) error {
 	return nil
 }
 
-func logFormat(t *tritonFlags, text string) error {
+func logFormat(t *Triton, text string) error {
 	format, ok := map[string]string{"default": config.LogTriton, "ISO8601": config.LogTritonISO8601}[text]
 	if !ok {
 		return fmt.Errorf("want default or ISO8601, got %.40q", text)
@@ -250,7 +250,7 @@ func logFormat(t *tritonFlags, text string) error {
 }
 
 // metricsConfig reads "name=value" and "module,name=value".
-func metricsConfig(t *tritonFlags, text string) error {
+func metricsConfig(t *Triton, text string) error {
 	setting := text
 	if module, rest, found := strings.Cut(text, ","); found && !strings.Contains(module, "=") {
 		setting = rest
@@ -280,7 +280,7 @@ const leastError = "0.0001"
 
 // quantiles reads the numbers of pairs as Triton does, up to the first character that cannot belong to them: of 0.0.1
 // it reads 0.0. What is read otherwise than it is written is noted.
-func (t *tritonFlags) quantiles(text string) string {
+func (t *Triton) quantiles(text string) string {
 	pairs := strings.Split(text, ",")
 	for i, pair := range pairs {
 		q, e, found := strings.Cut(pair, ":")
@@ -312,7 +312,7 @@ func leadingNumber(text string) string {
 // maxNumber bounds the characters of a number in a flag.
 const maxNumber = 40
 
-func traceLevel(t *tritonFlags, text string) error {
+func traceLevel(t *Triton, text string) error {
 	level := ""
 	switch strings.ToLower(text) {
 	case "false", "off":
@@ -336,7 +336,7 @@ func traceLevel(t *tritonFlags, text string) error {
 }
 
 // traceConfig reads "name=value", "triton,name=value" and "opentelemetry,name=value".
-func traceConfig(t *tritonFlags, text string) error {
+func traceConfig(t *Triton, text string) error {
 	mode, setting, found := strings.Cut(text, ",")
 	if !found || strings.Contains(mode, "=") {
 		mode, setting = "", text

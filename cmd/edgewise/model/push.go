@@ -1,4 +1,4 @@
-package main
+package model
 
 import (
 	"context"
@@ -18,9 +18,10 @@ import (
 	"github.com/edgewise-ai/edgewise/api/client"
 	"github.com/edgewise-ai/edgewise/api/repository"
 	"github.com/edgewise-ai/edgewise/appliance"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 )
 
-func (p *program) modelPush() *cobra.Command {
+func (p commands) push() *cobra.Command {
 	var version int64
 	var stage bool
 	cmd := &cobra.Command{
@@ -32,19 +33,19 @@ func (p *program) modelPush() *cobra.Command {
 			"The box loads the version before it makes it live; when that fails, what was live stays live,\n" +
 			"and the next push replaces the version that failed, unless its number was chosen.",
 		Args: func(cmd *cobra.Command, args []string) error {
-			return arguments("NAME", "PATH")(cmd, args[:min(len(args), 2)])
+			return cli.Arguments("NAME", "PATH")(cmd, args[:min(len(args), 2)])
 		},
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			v, err := pathVersion(args[0], args[1], args[2:]...)
 			if err != nil {
 				return err
 			}
 			v.ID.Version = version
-			pushed, err := p.push(ctx, box, v, !stage)
+			pushed, err := p.upload(ctx, box, v, !stage)
 			if err != nil {
 				return err
 			}
-			return p.print(pushed, func(w io.Writer) {
+			return p.Print(pushed, func(w io.Writer) {
 				describePush(w, pushed, !stage)
 				// What it may be meant for is beside the point of a push: without an answer nothing is said.
 				if list, err := box.Propose(ctx, edgewise.ModelID{Name: pushed.Name, Version: pushed.Version}); err == nil {
@@ -74,7 +75,7 @@ func describePush(w io.Writer, v *admin.Version, live bool) {
 // files in which it keeps its weights and with others, or of a folder's files.
 func pathVersion(name, path string, others ...string) (repository.Version, error) {
 	if err := edgewise.CheckName(name); err != nil {
-		return repository.Version{}, usageError{err}
+		return repository.Version{}, cli.Usage(err)
 	}
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -85,7 +86,7 @@ func pathVersion(name, path string, others ...string) (repository.Version, error
 	}
 	if info.IsDir() {
 		if len(others) > 0 {
-			return repository.Version{}, usageError{fmt.Errorf("%s is a folder: want one folder, or files", path)}
+			return repository.Version{}, cli.Usagef("%s is a folder: want one folder, or files", path)
 		}
 		return repository.ReadFolder(edgewise.ModelID{Name: name}, path)
 	}
@@ -131,7 +132,7 @@ func addFile(v *repository.Version, stored, source string) error {
 				return nil
 			}
 		}
-		return usageError{fmt.Errorf("%s and %s would both be stored as %s", v.Files[at].Source, source, stored)}
+		return cli.Usagef("%s and %s would both be stored as %s", v.Files[at].Source, source, stored)
 	}
 	info, err := os.Stat(source)
 	switch {
@@ -140,7 +141,7 @@ func addFile(v *repository.Version, stored, source string) error {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		return usageError{fmt.Errorf("%s is not a file", source)}
+		return cli.Usagef("%s is not a file", source)
 	}
 	v.Files = append(v.Files, repository.File{Path: stored, Source: source, Size: info.Size()})
 	v.Size += info.Size()
@@ -163,22 +164,22 @@ func storedName(path string) (string, error) {
 }
 
 // push uploads a version with a progress bar.
-func (p *program) push(ctx context.Context, box *client.Client, v repository.Version, promote bool) (*admin.Version, error) {
+func (p commands) upload(ctx context.Context, box *client.Client, v repository.Version, promote bool) (*admin.Version, error) {
 	up, files := v.Upload("push")
 	defer func() { _ = files.Close() }()
-	bar := p.bar(v.Size, v.ID.Name)
+	bar := p.Bar(v.Size, v.ID.Name)
 	pushed, err := box.Push(ctx, up, promote, func(sent int64) { _ = bar.Set64(sent) })
 	_ = bar.Finish()
 	return pushed, err
 }
 
-func (p *program) modelImport() *cobra.Command {
+func (p commands) importFolder() *cobra.Command {
 	return &cobra.Command{
 		Use:   "import DIR",
 		Short: "Upload a folder in Triton's model repository layout",
 		Long:  "Import uploads every version that the box does not have. The highest version of each model goes live when it is new.",
-		Args:  arguments("DIR"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		Args:  cli.Arguments("DIR"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			versions, err := repository.Dir(args[0]).Versions()
 			if err != nil {
 				return err
@@ -194,7 +195,7 @@ func (p *program) modelImport() *cobra.Command {
 				}
 				results = append(results, r)
 			}
-			printing := p.print(results, func(w io.Writer) {
+			printing := p.Print(results, func(w io.Writer) {
 				for _, r := range results {
 					fmt.Fprintf(w, "model %q version %d: %s\n", r.Name, r.Version, r.Result)
 				}
@@ -211,7 +212,7 @@ type imported struct {
 	Result  string `json:"result"`
 }
 
-func (p *program) importVersion(ctx context.Context, box *client.Client, v repository.Version, promote bool) (imported, error) {
+func (p commands) importVersion(ctx context.Context, box *client.Client, v repository.Version, promote bool) (imported, error) {
 	result := imported{v.ID.Name, v.ID.Version, "stored"}
 	m, err := box.Model(ctx, v.ID.Name)
 	if err != nil && edgewise.KindOf(err) != edgewise.NotFound {
@@ -228,6 +229,6 @@ func (p *program) importVersion(ctx context.Context, box *client.Client, v repos
 	if promote {
 		result.Result = "live"
 	}
-	_, err = p.push(ctx, box, v, promote)
+	_, err = p.upload(ctx, box, v, promote)
 	return result, err
 }

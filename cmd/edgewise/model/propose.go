@@ -1,4 +1,4 @@
-package main
+package model
 
 import (
 	"context"
@@ -12,9 +12,10 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/client"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 )
 
-func (p *program) modelPropose() *cobra.Command {
+func (p commands) propose() *cobra.Command {
 	var version int64
 	cmd := &cobra.Command{
 		Use:   "propose NAME",
@@ -23,8 +24,8 @@ func (p *program) modelPropose() *cobra.Command {
 			"the steps to push (from\n" +
 			"sdk/gallery, \"make steps\" builds them) with the parameters of their configuration, and the configuration of the pipeline,\n" +
 			"which \"edgewise model push\" takes as a .json file.",
-		Args: arguments("NAME"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		Args: cli.Arguments("NAME"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			id := edgewise.ModelID{Name: args[0], Version: version}
 			if version == 0 {
 				m, err := box.Model(ctx, args[0])
@@ -37,7 +38,7 @@ func (p *program) modelPropose() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.print(list, func(w io.Writer) { describeProposals(w, list) })
+			return p.Print(list, func(w io.Writer) { describeProposals(w, list) })
 		}),
 	}
 	cmd.Flags().Int64Var(&version, "version", 0, "number of the version; default: the live one")

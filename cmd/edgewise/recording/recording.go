@@ -1,4 +1,5 @@
-package main
+// Package recording has the commands of recorded requests, and their replay.
+package recording
 
 import (
 	"context"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/client"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/recorded"
 )
 
@@ -24,36 +26,41 @@ const (
 	mostRequests    = 50_000
 )
 
-func (p *program) recording() *cobra.Command {
+// commands are the commands of this noun in one invocation of the program.
+type commands struct{ *cli.Program }
+
+// Command is "edgewise recording" with the commands below it.
+func Command(program *cli.Program) *cobra.Command {
+	p := commands{program}
 	cmd := &cobra.Command{
 		Use:   "recording",
 		Short: "Record requests of clients with their answers, and use what was recorded",
 		Args:  cobra.ArbitraryArgs,
-		RunE:  unknownCommand,
+		RunE:  cli.UnknownCommand,
 	}
-	cmd.AddCommand(p.recordingShow(), p.recordingStart(), p.recordingStop(), p.recordingList(), p.recordingSave(),
-		p.recordingExport(), p.recordingRemove(), p.recordingPromote())
+	cmd.AddCommand(p.show(), p.start(), p.stop(), p.list(), p.save(),
+		p.export(), p.remove(), p.promote())
 	return cmd
 }
 
-func (p *program) recordingShow() *cobra.Command {
+func (p commands) show() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show [MODEL]",
 		Short: "Show which requests are recorded, and how many there are",
-		Args:  arguments("[MODEL]"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		Args:  cli.Arguments("[MODEL]"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			if len(args) == 1 {
 				one, err := box.Recording(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				return p.print(one, func(w io.Writer) { recorded.Describe(w, &one) })
+				return p.Print(one, func(w io.Writer) { recorded.Describe(w, &one) })
 			}
 			list, err := box.Recordings(ctx)
 			if err != nil {
 				return err
 			}
-			return p.print(list, func(w io.Writer) {
+			return p.Print(list, func(w io.Writer) {
 				for i := range list {
 					recorded.Describe(w, &list[i])
 				}
@@ -62,7 +69,7 @@ func (p *program) recordingShow() *cobra.Command {
 	}
 }
 
-func (p *program) recordingStart() *cobra.Command {
+func (p commands) start() *cobra.Command {
 	var share float64
 	var quota string
 	var keep time.Duration
@@ -72,14 +79,14 @@ func (p *program) recordingStart() *cobra.Command {
 		Short: "Record a share of the requests to a model from now on",
 		Long: "Start records requests with their answers on the disk of the box, until it is told to stop. What a flag does not say stays\n" +
 			"as it was.\n\n  edgewise recording start cat --share 0.05 --mask photo=blur --mask name=drop\n",
-		Args: arguments("MODEL"),
+		Args: cli.Arguments("MODEL"),
 	}
 	flags := cmd.Flags()
 	flags.Float64Var(&share, "share", 0.1, "of the requests, above 0 and up to 1")
 	flags.StringVar(&quota, "quota", "1GiB", "room on the disk; the oldest requests go first")
 	flags.DurationVar(&keep, "keep", 7*24*time.Hour, "time after which a request is deleted")
 	flags.StringArrayVar(&masks, "mask", nil, "TENSOR=drop, hash or blur; may be repeated; in place of all masks before")
-	cmd.RunE = p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+	cmd.RunE = p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 		found, err := box.Recording(ctx, args[0])
 		if err != nil {
 			return err
@@ -95,7 +102,7 @@ func (p *program) recordingStart() *cobra.Command {
 		if flags.Changed("quota") {
 			bytes, err := humanize.ParseBytes(quota)
 			if err != nil {
-				return usageError{fmt.Errorf("--quota %q: want a number of bytes, such as 500MB or 1GiB", quota)}
+				return cli.Usagef("--quota %q: want a number of bytes, such as 500MB or 1GiB", quota)
 			}
 			s.QuotaBytes = int64(bytes)
 		}
@@ -115,27 +122,27 @@ func parseMasks(texts []string) ([]admin.RecordingMask, error) {
 	for _, text := range texts {
 		at := strings.LastIndexByte(text, '=')
 		if at <= 0 {
-			return nil, usageError{fmt.Errorf("--mask %q: want TENSOR=drop, TENSOR=hash or TENSOR=blur", text)}
+			return nil, cli.Usagef("--mask %q: want TENSOR=drop, TENSOR=hash or TENSOR=blur", text)
 		}
 		masks = append(masks, admin.RecordingMask{Tensor: text[:at], How: text[at+1:]})
 	}
 	return masks, nil
 }
 
-func (p *program) setRecording(ctx context.Context, box *client.Client, model string, s admin.RecordingSettings) error {
+func (p commands) setRecording(ctx context.Context, box *client.Client, model string, s admin.RecordingSettings) error {
 	set, err := box.SetRecording(ctx, model, s)
 	if err != nil {
 		return err
 	}
-	return p.print(set, func(w io.Writer) { recorded.Describe(w, &set) })
+	return p.Print(set, func(w io.Writer) { recorded.Describe(w, &set) })
 }
 
-func (p *program) recordingStop() *cobra.Command {
+func (p commands) stop() *cobra.Command {
 	return &cobra.Command{
 		Use:   "stop MODEL",
 		Short: "Record no further requests; those that are recorded stay until their time is over",
-		Args:  arguments("MODEL"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		Args:  cli.Arguments("MODEL"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			found, err := box.Recording(ctx, args[0])
 			if err != nil {
 				return err
@@ -146,32 +153,32 @@ func (p *program) recordingStop() *cobra.Command {
 	}
 }
 
-func (p *program) recordingList() *cobra.Command {
+func (p commands) list() *cobra.Command {
 	limit := listedRequests
 	cmd := &cobra.Command{
 		Use:     "list MODEL",
 		Aliases: []string{"ls"},
 		Short:   "List the latest recorded requests",
-		Args:    arguments("MODEL"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		Args:    cli.Arguments("MODEL"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			list, err := box.RecordedRequests(ctx, args[0], limit)
 			if err != nil {
 				return err
 			}
-			return p.print(list, func(w io.Writer) { recorded.List(w, list) })
+			return p.Print(list, func(w io.Writer) { recorded.List(w, list) })
 		}),
 	}
 	cmd.Flags().IntVar(&limit, "limit", limit, "how many, at most 1000")
 	return cmd
 }
 
-func (p *program) recordingSave() *cobra.Command {
+func (p commands) save() *cobra.Command {
 	limit := archiveRequests
 	cmd := &cobra.Command{
 		Use:   "save MODEL FILE",
 		Short: "Save the latest recorded requests as a tar archive, for replay or export",
-		Args:  arguments("MODEL", "FILE"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		Args:  cli.Arguments("MODEL", "FILE"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			archive, err := box.RecordingArchive(ctx, args[0], limit)
 			if err != nil {
 				return err
@@ -200,7 +207,7 @@ func save(path string, r io.Reader) error {
 	return err
 }
 
-func (p *program) recordingExport() *cobra.Command {
+func (p commands) export() *cobra.Command {
 	var file, format string
 	var limit int
 	var boxes recorded.Detector
@@ -211,10 +218,10 @@ func (p *program) recordingExport() *cobra.Command {
 			"npz makes a file for each request, with arrays in.NAME and out.NAME. folder makes a file for each input, a picture where\n" +
 			"it is one, and answers.csv; with --boxes also annotations.json in the form of COCO, with the boxes as they were answered.\n" +
 			"\n  edgewise recording export cat friday --format folder --boxes boxes --classes labels --scores scores\n",
-		Args: arguments("MODEL", "DIR"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		Args: cli.Arguments("MODEL", "DIR"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			if format != recorded.NPZ && format != recorded.Folder {
-				return usageError{fmt.Errorf("--format %q: want npz or folder", format)}
+				return cli.Usagef("--format %q: want npz or folder", format)
 			}
 			archive, err := openRecorded(ctx, box, args[0], file, limit)
 			if err != nil {
@@ -225,7 +232,7 @@ func (p *program) recordingExport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.print(n, func(w io.Writer) { fmt.Fprintf(w, "%d recorded requests of model %q are in %s\n", n, args[0], args[1]) })
+			return p.Print(n, func(w io.Writer) { fmt.Fprintf(w, "%d recorded requests of model %q are in %s\n", n, args[0], args[1]) })
 		}),
 	}
 	flags := cmd.Flags()
@@ -241,18 +248,18 @@ func (p *program) recordingExport() *cobra.Command {
 func recordedNumber(text string) (uint64, error) {
 	number, err := strconv.ParseUint(text, 10, 62)
 	if err != nil || number == 0 {
-		return 0, usageError{fmt.Errorf("%q: want the number of a recorded request", text)}
+		return 0, cli.Usagef("%q: want the number of a recorded request", text)
 	}
 	return number, nil
 }
 
-func (p *program) recordingPromote() *cobra.Command {
+func (p commands) promote() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
 		Use:   "promote MODEL NUMBER",
 		Short: "Make a recorded request a golden of its model",
-		Args:  arguments("MODEL", "NUMBER"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		Args:  cli.Arguments("MODEL", "NUMBER"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			number, err := recordedNumber(args[1])
 			if err != nil {
 				return err
@@ -265,7 +272,7 @@ func (p *program) recordingPromote() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.print(added, func(w io.Writer) {
+			return p.Print(added, func(w io.Writer) {
 				fmt.Fprintf(w, "model %q: recorded request %d is golden %s\n", args[0], number, added.ID)
 			})
 		}),
@@ -274,17 +281,17 @@ func (p *program) recordingPromote() *cobra.Command {
 	return cmd
 }
 
-func (p *program) recordingRemove() *cobra.Command {
+func (p commands) remove() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm MODEL [NUMBER]",
 		Short: "Delete a recorded request, or end a recording and delete all of it",
-		Args:  arguments("MODEL", "[NUMBER]"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		Args:  cli.Arguments("MODEL", "[NUMBER]"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			if len(args) == 1 {
 				if err := box.DeleteRecording(ctx, args[0]); err != nil {
 					return err
 				}
-				return p.print(args[0], func(w io.Writer) { fmt.Fprintf(w, "the recording of model %q is deleted\n", args[0]) })
+				return p.Print(args[0], func(w io.Writer) { fmt.Fprintf(w, "the recording of model %q is deleted\n", args[0]) })
 			}
 			number, err := recordedNumber(args[1])
 			if err != nil {
@@ -293,7 +300,7 @@ func (p *program) recordingRemove() *cobra.Command {
 			if err := box.DeleteRecordedRequest(ctx, args[0], number); err != nil {
 				return err
 			}
-			return p.print(number, func(w io.Writer) { fmt.Fprintf(w, "recorded request %d of model %q is deleted\n", number, args[0]) })
+			return p.Print(number, func(w io.Writer) { fmt.Fprintf(w, "recorded request %d of model %q is deleted\n", number, args[0]) })
 		}),
 	}
 }

@@ -1,4 +1,5 @@
-package main
+// Package rollout has the commands of rollouts: bringing a version live by stages.
+package rollout
 
 import (
 	"context"
@@ -10,29 +11,35 @@ import (
 
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/client"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 )
 
-func (p *program) rollout() *cobra.Command {
+// commands are the commands of this noun in one invocation of the program.
+type commands struct{ *cli.Program }
+
+// Command is "edgewise rollout" with the commands below it.
+func Command(program *cli.Program) *cobra.Command {
+	p := commands{program}
 	cmd := &cobra.Command{
 		Use:   "rollout",
 		Short: "Bring a version live by stages, and take it back when it is worse",
 		Args:  cobra.ArbitraryArgs,
-		RunE:  unknownCommand,
+		RunE:  cli.UnknownCommand,
 	}
-	cmd.AddCommand(p.rolloutStart(), p.rolloutList(),
-		p.rolloutOf("show", "Show the present or the latest rollout of a model, with its evidence", (*client.Client).Rollout))
+	cmd.AddCommand(p.start(), p.list(),
+		p.of("show", "Show the present or the latest rollout of a model, with its evidence", (*client.Client).Rollout))
 	for action, short := range map[string]string{
 		"promote": "Make the candidate live now", "stop": "End a rollout: what is live stays live",
 		"rollback": "Take the candidate back",
 	} {
-		cmd.AddCommand(p.rolloutOf(action, short, func(box *client.Client, ctx context.Context, name string) (admin.Rollout, error) {
+		cmd.AddCommand(p.of(action, short, func(box *client.Client, ctx context.Context, name string) (admin.Rollout, error) {
 			return box.MoveRollout(ctx, name, action)
 		}))
 	}
 	return cmd
 }
 
-func (p *program) rolloutStart() *cobra.Command {
+func (p commands) start() *cobra.Command {
 	var plan admin.RolloutPlan
 	var stages []string
 	var watch, longer time.Duration
@@ -43,7 +50,7 @@ func (p *program) rolloutStart() *cobra.Command {
 		Long: "Start loads a stored version beside the live one and sends it the share of the first stage. A stage is passed after\n" +
 			"its time or its number of requests to the version, whichever comes first; after the last one the version goes live.\n" +
 			"The box takes it back by itself when it fails more often or answers later than the live one.",
-		Args: arguments("NAME:VERSION"),
+		Args: cli.Arguments("NAME:VERSION"),
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&stages, "stage", nil, "PERCENT:TIME:REQUESTS, such as 5:10m:500; time or requests may be 0;\n"+
@@ -56,18 +63,18 @@ func (p *program) rolloutStart() *cobra.Command {
 	flags.Float64Var(&shadow, "shadow", 0, "share, in percent, of the requests to the live version that the new one answers as well,\n"+
 		"for comparison by the rules of the goldens; a stage of 0 % counts these")
 	flags.Float64Var(&disagree, "disagree", 0.5, "how many of these answers may differ, in percent")
-	cmd.RunE = p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
-		id, err := modelID(args[0])
+	cmd.RunE = p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		id, err := cli.ModelID(args[0])
 		if err != nil {
 			return err
 		}
 		if id.Version == 0 {
-			return usageError{fmt.Errorf("%q names no version: want NAME:VERSION", args[0])}
+			return cli.Usagef("%q names no version: want NAME:VERSION", args[0])
 		}
 		for _, text := range stages {
 			stage, err := admin.ParseRolloutStage(text)
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
 			plan.Stages = append(plan.Stages, stage)
 		}
@@ -88,14 +95,14 @@ func (p *program) rolloutStart() *cobra.Command {
 }
 
 // rolloutOf is a command that prints the rollout that do returns.
-func (p *program) rolloutOf(
+func (p commands) of(
 	name, short string, do func(box *client.Client, ctx context.Context, model string) (admin.Rollout, error),
 ) *cobra.Command {
 	return &cobra.Command{
 		Use:   name + " NAME",
 		Short: short,
-		Args:  arguments("NAME"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		Args:  cli.Arguments("NAME"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			r, err := do(box, ctx, args[0])
 			if err != nil {
 				return err
@@ -105,18 +112,18 @@ func (p *program) rolloutOf(
 	}
 }
 
-func (p *program) rolloutList() *cobra.Command {
+func (p commands) list() *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the present or the latest rollout of each model",
-		Args:    arguments(),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, _ []string) error {
+		Args:    cli.Arguments(),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, _ []string) error {
 			list, err := box.Rollouts(ctx)
 			if err != nil {
 				return err
 			}
-			return p.print(list, func(w io.Writer) {
+			return p.Print(list, func(w io.Writer) {
 				for _, r := range list {
 					fmt.Fprintln(w, &r)
 				}
@@ -125,6 +132,6 @@ func (p *program) rolloutList() *cobra.Command {
 	}
 }
 
-func (p *program) printRollout(r admin.Rollout) error {
-	return p.print(r, r.Describe)
+func (p commands) printRollout(r admin.Rollout) error {
+	return p.Print(r, r.Describe)
 }

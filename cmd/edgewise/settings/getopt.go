@@ -1,18 +1,19 @@
-package main
+package settings
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 )
 
-// asGetopt rewrites a command's arguments as getopt_long reads them, which is what reads Triton's: a flag may be
+// Getopt rewrites a command's arguments as getopt_long reads them, which is what reads Triton's: a flag may be
 // shortened as long as only one begins so, and a truth value may stand apart from its flag. Errors: that of a beginning
 // that several flags have.
-func asGetopt(cmd *cobra.Command, arguments []string) ([]string, error) {
+func Getopt(cmd *cobra.Command, arguments []string) ([]string, error) {
 	flags := flagsOf(cmd)
 	out := make([]string, 0, len(arguments))
 	for i := 0; i < len(arguments); i++ {
@@ -72,7 +73,7 @@ func whole(flags map[string]*pflag.Flag, name string) (*pflag.Flag, error) {
 		return flags[found[0]], nil
 	}
 	slices.Sort(found)
-	return nil, usageError{fmt.Errorf("option '--%s' is ambiguous; possibilities: '--%s'", name, strings.Join(found, "' '--"))}
+	return nil, cli.Usagef("option '--%s' is ambiguous; possibilities: '--%s'", name, strings.Join(found, "' '--"))
 }
 
 // takesNext tells whether the argument behind a flag is its value.

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"os"
@@ -14,7 +14,7 @@ func TestOutputsWhoseNamesBecomeTheSameAreAllSaved(t *testing.T) {
 	for i, name := range []string{"a_b", "a/b", "a:b"} {
 		outputs = append(outputs, edgewise.Tensor{Name: name, Type: edgewise.Uint8, Shape: edgewise.Shape{1}, Data: []byte{byte('1' + i)}})
 	}
-	if err := saveOutputs(dir, outputs); err != nil {
+	if err := SaveOutputs(dir, outputs); err != nil {
 		t.Fatal(err)
 	}
 	for name, last := range map[string]byte{"a_b.npy": '1', "a_b_.npy": '2', "a_b__.npy": '3'} {

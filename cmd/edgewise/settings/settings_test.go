@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -11,20 +11,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 )
 
 // parsed is the configuration that arguments of serve lead to.
-func parsed(environment []string, words ...string) (config.Config, *tritonFlags, error) {
-	var s settings
-	var triton tritonFlags
+func parsed(environment []string, words ...string) (config.Config, *Triton, error) {
+	var s Settings
+	var triton Triton
 	var c config.Config
 	cmd := &cobra.Command{Use: "serve", SilenceErrors: true, SilenceUsage: true, RunE: func(*cobra.Command, []string) (err error) {
-		c, err = s.loadWith(environment, &triton)
+		c, err = s.LoadWith(environment, &triton)
 		return err
-	}, Args: arguments()}
-	s.flags(cmd)
-	triton.register(cmd)
-	arguments, err := asGetopt(cmd, words)
+	}, Args: cli.Arguments()}
+	s.Register(cmd)
+	triton.Register(cmd)
+	arguments, err := Getopt(cmd, words)
 	if err != nil {
 		return c, &triton, err
 	}
@@ -167,7 +168,7 @@ func TestTritonFlags(t *testing.T) {
 }
 
 func TestOtherCommandsHaveNoneOfTheseFlags(t *testing.T) {
-	c, err := (&settings{values: []string{"server.id=x"}}).load(nil)
+	c, err := (&Settings{values: []string{"server.id=x"}}).Load(nil)
 	if err != nil || c.Server.ID != "x" {
 		t.Errorf("got %q, %v", c.Server.ID, err)
 	}
@@ -194,15 +195,15 @@ func TestPointlessFlagsAreNoted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(triton.notes) != len(flags) {
-		t.Errorf("%d flags, %d notes: %v", len(flags), len(triton.notes), triton.notes)
+	if len(triton.Notes) != len(flags) {
+		t.Errorf("%d flags, %d notes: %v", len(flags), len(triton.Notes), triton.Notes)
 	}
-	for _, n := range triton.notes {
-		if n.reason == "" {
-			t.Errorf("no reason for %s", n.flag)
+	for _, n := range triton.Notes {
+		if n.Reason == "" {
+			t.Errorf("no reason for %s", n.Flag)
 		}
-		if strings.Contains(n.reason, "no GPU") {
-			t.Errorf("%s: the box uses GPUs, and the reason is %q", n.flag, n.reason)
+		if strings.Contains(n.Reason, "no GPU") {
+			t.Errorf("%s: the box uses GPUs, and the reason is %q", n.Flag, n.Reason)
 		}
 	}
 }
@@ -266,7 +267,7 @@ func TestAFolderForTheStoreIsMadeAndRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	remove, err := triton.temporary(c)
+	remove, err := triton.Temporary(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +283,7 @@ func TestAFolderForTheStoreIsMadeAndRemoved(t *testing.T) {
 	if err != nil || c.DataDir != own {
 		t.Fatalf("%s, %v", c.DataDir, err)
 	}
-	if remove, err = triton.temporary(c); err != nil {
+	if remove, err = triton.Temporary(c); err != nil {
 		t.Fatal(err)
 	}
 	remove()
@@ -302,14 +303,14 @@ func TestTheFolderOfABoxThatWasKilledIsTakenOver(t *testing.T) {
 	if err := os.MkdirAll(c.DataDir+"/files", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	remove, err := triton.temporary(c)
+	remove, err := triton.Temporary(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(c.DataDir); err != nil || len(left) > 0 {
 		t.Errorf("%v are still there, %v", left, err)
 	}
-	if _, err := triton.temporary(c); err == nil || !strings.Contains(err.Error(), "is another box's, which runs") {
+	if _, err := triton.Temporary(c); err == nil || !strings.Contains(err.Error(), "is another box's, which runs") {
 		t.Errorf("a folder that is in use: %v", err)
 	}
 	remove()
@@ -320,7 +321,7 @@ func TestTheFolderOfABoxThatWasKilledIsTakenOver(t *testing.T) {
 		if err := make(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := triton.temporary(c); err == nil {
+		if _, err := triton.Temporary(c); err == nil {
 			t.Errorf("%s: it was taken", name)
 		}
 		if err := os.Remove(c.DataDir); err != nil {

@@ -1,25 +1,24 @@
-package main
+package recording
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/client"
-	"github.com/edgewise-ai/edgewise/appliance/compare"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/recorded"
 )
 
 // maxReplayed bounds the requests of a replay that are in progress.
 const maxReplayed = 256
 
-func (p *program) replay() *cobra.Command {
+// Replay is "edgewise replay".
+func Replay(program *cli.Program) *cobra.Command {
+	p := commands{program}
 	var file, rules string
 	var limit int
 	o := recorded.Options{}
@@ -29,7 +28,7 @@ func (p *program) replay() *cobra.Command {
 		Long: "Replay takes what the box has recorded of the model, or an archive that recording save has written, also one of another\n" +
 			"box. Answers are compared by the rules of --rules, or else by the defaults of their data types; --exact wants equal bits.\n" +
 			"It fails when an answer differs.\n\n  edgewise replay cat:8\n  edgewise replay cat:8 --file friday.tar --speed 1 --exact\n",
-		Args: arguments("MODEL[:VERSION]"),
+		Args: cli.Arguments("MODEL[:VERSION]"),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&file, "file", "", "archive of recorded requests; without it, those of the box")
@@ -38,15 +37,15 @@ func (p *program) replay() *cobra.Command {
 	flags.IntVar(&o.Concurrency, "concurrency", 1, "requests in progress, at most 256")
 	flags.StringVar(&rules, "rules", "", "JSON file with an array of rules by which outputs are compared")
 	flags.BoolVar(&o.Exact, "exact", false, "answers must have equal bits")
-	cmd.RunE = p.boxed(func(ctx context.Context, box *client.Client, args []string) (err error) {
-		if o.Target, err = modelID(args[0]); err != nil {
+	cmd.RunE = p.Boxed(func(ctx context.Context, box *client.Client, args []string) (err error) {
+		if o.Target, err = cli.ModelID(args[0]); err != nil {
 			return err
 		}
 		if o.Concurrency < 1 || o.Concurrency > maxReplayed || !(o.Speed >= 0) {
-			return usageError{fmt.Errorf("--concurrency %d --speed %v: want 1 to %d requests, and no speed below 0", o.Concurrency,
-				o.Speed, maxReplayed)}
+			return cli.Usagef("--concurrency %d --speed %v: want 1 to %d requests, and no speed below 0", o.Concurrency,
+				o.Speed, maxReplayed)
 		}
-		if o.Rules, err = readRules(rules); err != nil {
+		if o.Rules, err = cli.ReadRules(rules); err != nil {
 			return err
 		}
 		archive, err := openRecorded(ctx, box, o.Target.Name, file, limit)
@@ -58,7 +57,7 @@ func (p *program) replay() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := p.print(report, report.WriteText); err != nil || report.Agreed == report.Requests {
+		if err := p.Print(report, report.WriteText); err != nil || report.Agreed == report.Requests {
 			return err
 		}
 		return edgewise.Errorf("replay", edgewise.Conflict, "%d of %d recorded requests to model %v are answered otherwise",
@@ -67,28 +66,13 @@ func (p *program) replay() *cobra.Command {
 	return cmd
 }
 
-// readRules reads rules of comparison from a file, none for "".
-func readRules(path string) (rules []admin.CompareRule, err error) {
-	if path == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(text, &rules); err != nil {
-		return nil, usageError{fmt.Errorf("--rules %s: want a JSON array of rules: %w", path, err)}
-	}
-	return rules, compare.Check(rules)
-}
-
 // openRecorded opens an archive of recorded requests: a file, or, for "", what the box has recorded of a model.
 func openRecorded(ctx context.Context, box *client.Client, model, file string, limit int) (io.ReadCloser, error) {
 	if file != "" {
 		return os.Open(file)
 	}
 	if limit < 1 || limit > mostRequests {
-		return nil, usageError{fmt.Errorf("--limit %d: want 1 to %d", limit, mostRequests)}
+		return nil, cli.Usagef("--limit %d: want 1 to %d", limit, mostRequests)
 	}
 	return box.RecordingArchive(ctx, model, limit)
 }

@@ -1,4 +1,4 @@
-package main
+package model
 
 import (
 	"context"
@@ -12,22 +12,23 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/client"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 )
 
-func (p *program) modelDiff() *cobra.Command {
+func (p commands) diff() *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff NAME FROM TO",
 		Short: "Say what differs between two versions: signature, configuration and files",
-		Args:  arguments("NAME", "FROM", "TO"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		Args:  cli.Arguments("NAME", "FROM", "TO"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			if err := edgewise.CheckName(args[0]); err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
 			var versions [2]int64
 			for i, text := range args[1:] {
 				number, err := strconv.ParseInt(text, 10, 64)
 				if err != nil || number < 1 {
-					return usageError{fmt.Errorf("version %q: want a number above 0", text)}
+					return cli.Usagef("version %q: want a number above 0", text)
 				}
 				versions[i] = number
 			}
@@ -35,7 +36,7 @@ func (p *program) modelDiff() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.print(compared, func(w io.Writer) { describeComparison(w, args[0], &compared) })
+			return p.Print(compared, func(w io.Writer) { describeComparison(w, args[0], &compared) })
 		}),
 	}
 }

@@ -1,8 +1,7 @@
-package main
+package cli
 
 import (
 	"crypto/x509"
-	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -13,27 +12,27 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance"
 )
 
-// tokenVariable holds an API key for the commands that talk to a box.
-const tokenVariable = "EDGEWISE_TOKEN"
+// TokenVariable holds an API key for the commands that talk to a box.
+const TokenVariable = "EDGEWISE_TOKEN"
 
-// credentials are what the box is shown, and how it is recognised.
-type credentials struct {
-	token       string
-	authorities *x509.CertPool // nil: those of the system
+// Credentials are what the box is shown, and how it is recognised.
+type Credentials struct {
+	Token       string
+	Authorities *x509.CertPool // nil: those of the system
 }
 
-// credentials finds out how to speak to the box: what --token and --ca say, else EDGEWISE_TOKEN, else, for a box of the
+// Credentials finds out how to speak to the box: what --token and --ca say, else EDGEWISE_TOKEN, else, for a box of the
 // same user on this machine, what that box has left for its user.
-func (p *program) credentials() (credentials, error) {
-	c := credentials{token: p.token}
-	if c.token == "" {
-		c.token = variableOf(p.environment, tokenVariable)
+func (p *Program) Credentials() (Credentials, error) {
+	c := Credentials{Token: p.Token}
+	if c.Token == "" {
+		c.Token = variableOf(p.Environment, TokenVariable)
 	}
-	authority := p.authority
-	if port := localPort(p.server); port != "" {
+	authority := p.Authority
+	if port := localPort(p.Server); port != "" {
 		local := appliance.LocalAccessTo(port)
-		if c.token == "" {
-			c.token = local.Token
+		if c.Token == "" {
+			c.Token = local.Token
 		}
 		if authority == "" {
 			authority = local.Authority
@@ -44,22 +43,22 @@ func (p *program) credentials() (credentials, error) {
 	}
 	text, err := os.ReadFile(authority)
 	if err != nil {
-		return c, usageError{fmt.Errorf("--ca: %w", err)}
+		return c, Usagef("--ca: %w", err)
 	}
-	c.authorities = x509.NewCertPool()
-	if !c.authorities.AppendCertsFromPEM(text) {
-		return c, usageError{fmt.Errorf("--ca %s: no certificate in it", authority)}
+	c.Authorities = x509.NewCertPool()
+	if !c.Authorities.AppendCertsFromPEM(text) {
+		return c, Usagef("--ca %s: no certificate in it", authority)
 	}
 	return c, nil
 }
 
-func (c credentials) options() []client.Option {
+func (c Credentials) options() []client.Option {
 	var list []client.Option
-	if c.token != "" {
-		list = append(list, client.WithToken(c.token))
+	if c.Token != "" {
+		list = append(list, client.WithToken(c.Token))
 	}
-	if c.authorities != nil {
-		list = append(list, client.WithAuthorities(c.authorities))
+	if c.Authorities != nil {
+		list = append(list, client.WithAuthorities(c.Authorities))
 	}
 	return list
 }

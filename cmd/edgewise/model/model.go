@@ -1,4 +1,5 @@
-package main
+// Package model has the commands of models: upload, list, compare, propose, activate, rename and delete.
+package model
 
 import (
 	"context"
@@ -10,44 +11,39 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/client"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 )
 
-func (p *program) model() *cobra.Command {
+// commands are the commands of this noun in one invocation of the program.
+type commands struct{ *cli.Program }
+
+// Command is "edgewise model" with the commands below it.
+func Command(program *cli.Program) *cobra.Command {
+	p := commands{program}
 	cmd := &cobra.Command{
 		Use:   "model",
 		Short: "Upload, list, compare, activate, roll back, rename and delete models",
 		Args:  cobra.ArbitraryArgs,
-		RunE:  unknownCommand,
+		RunE:  cli.UnknownCommand,
 	}
-	cmd.AddCommand(p.modelPush(), p.modelImport(), p.modelList(), p.modelShow(), p.modelDiff(), p.modelPropose(), p.modelPromote(),
-		p.modelRollback(), p.modelRename(), p.modelRemove())
+	cmd.AddCommand(p.push(), p.importFolder(), p.list(), p.show(), p.diff(), p.propose(), p.promote(),
+		p.rollback(), p.rename(), p.remove())
 	return cmd
 }
 
-// boxed runs a command with a client of the box.
-func (p *program) boxed(run func(ctx context.Context, box *client.Client, args []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		box, err := p.box()
-		if err != nil {
-			return err
-		}
-		return run(cmd.Context(), box, args)
-	}
-}
-
-func (p *program) modelPromote() *cobra.Command {
+func (p commands) promote() *cobra.Command {
 	label := edgewise.LiveLabel
 	cmd := &cobra.Command{
 		Use:   "promote NAME:VERSION",
 		Short: "Point a label to a version, once the box has loaded it",
-		Args:  arguments("NAME:VERSION"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
-			id, err := modelID(args[0])
+		Args:  cli.Arguments("NAME:VERSION"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
+			id, err := cli.ModelID(args[0])
 			if err != nil {
 				return err
 			}
 			if id.Version == 0 {
-				return usageError{fmt.Errorf("%q names no version: want NAME:VERSION", args[0])}
+				return cli.Usagef("%q names no version: want NAME:VERSION", args[0])
 			}
 			l, err := box.Promote(ctx, id.Name, label, id.Version)
 			if err != nil {
@@ -60,13 +56,13 @@ func (p *program) modelPromote() *cobra.Command {
 	return cmd
 }
 
-func (p *program) modelRollback() *cobra.Command {
+func (p commands) rollback() *cobra.Command {
 	label := edgewise.LiveLabel
 	cmd := &cobra.Command{
 		Use:   "rollback NAME",
 		Short: "Point a label back to where it pointed before",
-		Args:  arguments("NAME"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		Args:  cli.Arguments("NAME"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			l, err := box.Rollback(ctx, args[0], label)
 			if err != nil {
 				return err
@@ -78,23 +74,23 @@ func (p *program) modelRollback() *cobra.Command {
 	return cmd
 }
 
-func (p *program) modelRename() *cobra.Command {
+func (p commands) rename() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rename NAME TO",
 		Short: "Give a model that no ensemble runs another name",
-		Args:  arguments("NAME", "TO"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		Args:  cli.Arguments("NAME", "TO"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			m, err := box.Rename(ctx, args[0], args[1])
 			if err != nil {
 				return err
 			}
-			return p.print(m, func(w io.Writer) { fmt.Fprintf(w, "model %q is %q now\n", args[0], m.Name) })
+			return p.Print(m, func(w io.Writer) { fmt.Fprintf(w, "model %q is %q now\n", args[0], m.Name) })
 		}),
 	}
 }
 
-func (p *program) printLabel(name string, l admin.LabelMove) error {
-	return p.print(l, func(w io.Writer) {
+func (p commands) printLabel(name string, l admin.LabelMove) error {
+	return p.Print(l, func(w io.Writer) {
 		fmt.Fprintf(w, "model %q: label %q points to version %d\n", name, l.Name, l.Version)
 		describeChanges(w, l.SignatureChanges)
 	})
@@ -107,13 +103,13 @@ func describeChanges(w io.Writer, list []admin.Difference) {
 	}
 }
 
-func (p *program) modelRemove() *cobra.Command {
+func (p commands) remove() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NAME[:VERSION]",
 		Short: "Delete a version that no label points to, or a model with all its versions",
-		Args:  arguments("NAME[:VERSION]"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
-			id, err := modelID(args[0])
+		Args:  cli.Arguments("NAME[:VERSION]"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
+			id, err := cli.ModelID(args[0])
 			if err != nil {
 				return err
 			}
@@ -125,7 +121,7 @@ func (p *program) modelRemove() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.print(id, func(w io.Writer) { fmt.Fprintf(w, "model %v is deleted\n", id) })
+			return p.Print(id, func(w io.Writer) { fmt.Fprintf(w, "model %v is deleted\n", id) })
 		}),
 	}
 }

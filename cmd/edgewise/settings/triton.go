@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"encoding/json"
@@ -17,18 +17,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 )
 
-// tritonFlags are the flags of Triton's own command line as they were given: each stands for keys of the configuration.
-type tritonFlags struct {
+// Triton are the flags of Triton's own command line as they were given: each stands for keys of the configuration.
+type Triton struct {
 	values map[string]string   // of the configuration, by key
 	lists  map[string][]string // of those values that are lists, by key
 	given  map[string]string   // the last text of each flag
-	notes  []note              // flags that have no effect here, or another one than their text says
+	Notes  []Note              // flags that have no effect here, or another one than their text says
 }
 
-// note is a line of the log about a flag that is accepted.
-type note struct{ message, flag, reason string }
+// Note is a line of the log about a flag that is accepted.
+type Note struct{ Message, Flag, Reason string }
 
 const (
 	noEffect   = "a flag of Triton's has no effect here"
@@ -38,14 +39,14 @@ const (
 // tritonFlag is one flag of Triton's.
 type tritonFlag struct {
 	name  string
-	yes   bool                                    // true or false; alone it means true
-	apply func(t *tritonFlags, text string) error // the configuration that it stands for
+	yes   bool                               // true or false; alone it means true
+	apply func(t *Triton, text string) error // the configuration that it stands for
 }
 
 // pflagValue makes a flag of Triton's one of the command line's.
 type pflagValue struct {
 	flag tritonFlag
-	all  *tritonFlags
+	all  *Triton
 }
 
 // String returns the default.
@@ -83,8 +84,8 @@ func truthOf(text string) (bool, error) {
 	return false, fmt.Errorf("want true or false, got %.40q", text)
 }
 
-// register adds Triton's flags to a command.
-func (t *tritonFlags) register(cmd *cobra.Command) {
+// Register adds Triton's flags to a command.
+func (t *Triton) Register(cmd *cobra.Command) {
 	t.values, t.lists, t.given = map[string]string{}, map[string][]string{}, map[string]string{}
 	for _, f := range tritonTable() {
 		flag := cmd.Flags().VarPF(&pflagValue{f, t}, f.name, "", "as Triton's")
@@ -96,7 +97,7 @@ func (t *tritonFlags) register(cmd *cobra.Command) {
 }
 
 // with adds what the flags stand for to the values of the configuration. base is the configuration without them.
-func (t *tritonFlags) with(base config.Config, values map[string]string) (map[string]string, error) {
+func (t *Triton) with(base config.Config, values map[string]string) (map[string]string, error) {
 	all := map[string]string{} // of a command without these flags, t.values is nil
 	maps.Copy(all, t.values)
 	if err := t.addresses(base, all); err != nil {
@@ -115,7 +116,7 @@ type listener struct {
 	present                   string
 }
 
-func (t *tritonFlags) addresses(base config.Config, all map[string]string) error {
+func (t *Triton) addresses(base config.Config, all map[string]string) error {
 	var problems []error
 	for _, d := range []listener{
 		{"http.address", "allow-http", "http-address", "http-port", base.HTTP.Address},
@@ -148,7 +149,7 @@ func (t *tritonFlags) addresses(base config.Config, all map[string]string) error
 			port = presentPort
 		}
 		if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-			problems = append(problems, usageError{fmt.Errorf("--%s %.20q: want a port from 0 to 65535", d.port, port)})
+			problems = append(problems, cli.Usagef("--%s %.20q: want a port from 0 to 65535", d.port, port))
 		}
 		all[d.key] = net.JoinHostPort(host, port)
 	}
@@ -156,7 +157,7 @@ func (t *tritonFlags) addresses(base config.Config, all map[string]string) error
 }
 
 // tls sets the files of the gRPC server's certificate when the flags enable TLS.
-func (t *tritonFlags) tls(all map[string]string) {
+func (t *Triton) tls(all map[string]string) {
 	one, _ := truthOf(t.given["grpc-use-ssl"])
 	both, _ := truthOf(t.given["grpc-use-ssl-mutual"])
 	if !one && !both {
@@ -170,7 +171,7 @@ func (t *tritonFlags) tls(all map[string]string) {
 
 // preset returns the defaults of a box that is started with --model-repository, as Triton is: messages as large as gRPC
 // allows, a data folder that is removed at the end, no accounts and no TLS. Everything that is set has priority.
-func (t *tritonFlags) preset() map[string]string {
+func (t *Triton) preset() map[string]string {
 	if t.values["repository.folders"] == "" {
 		return nil
 	}
@@ -183,7 +184,7 @@ func (t *tritonFlags) preset() map[string]string {
 
 // key is a flag whose text is the value of a key.
 func key(flag, key string) tritonFlag {
-	return tritonFlag{name: flag, apply: func(t *tritonFlags, text string) error { t.values[key] = text; return nil }}
+	return tritonFlag{name: flag, apply: func(t *Triton, text string) error { t.values[key] = text; return nil }}
 }
 
 // truth is a flag whose truth value is that of a key.
@@ -191,7 +192,7 @@ func truth(flag, name string) tritonFlag { return boolean(key(flag, name)) }
 
 // opposite is a flag that is true where a key is false.
 func opposite(flag, key string) tritonFlag {
-	return boolean(tritonFlag{name: flag, apply: func(t *tritonFlags, text string) error {
+	return boolean(tritonFlag{name: flag, apply: func(t *Triton, text string) error {
 		t.values[key] = strconv.FormatBool(text != "true")
 		return nil
 	}})
@@ -205,12 +206,12 @@ func boolean(f tritonFlag) tritonFlag {
 
 // word is a flag whose text is one of a key's words, in capitals or not.
 func word(flag, key string) tritonFlag {
-	return tritonFlag{name: flag, apply: func(t *tritonFlags, text string) error { t.values[key] = strings.ToLower(text); return nil }}
+	return tritonFlag{name: flag, apply: func(t *Triton, text string) error { t.values[key] = strings.ToLower(text); return nil }}
 }
 
 // list is a flag that may be repeated, each value one of a list. A value that is repeated is listed once.
 func list(flag, key string) tritonFlag {
-	return tritonFlag{name: flag, apply: func(t *tritonFlags, text string) error {
+	return tritonFlag{name: flag, apply: func(t *Triton, text string) error {
 		if !slices.Contains(t.lists[key], text) {
 			t.append(key, text)
 		}
@@ -218,10 +219,10 @@ func list(flag, key string) tritonFlag {
 	}}
 }
 
-func (t *tritonFlags) append(key, text string) { t.setList(key, append(t.lists[key], text)) }
+func (t *Triton) append(key, text string) { t.setList(key, append(t.lists[key], text)) }
 
 // setList writes a list as JSON, since its values may hold commas.
-func (t *tritonFlags) setList(key string, values []string) {
+func (t *Triton) setList(key string, values []string) {
 	t.lists[key] = values
 	text, _ := json.Marshal(values) // texts are always JSON
 	t.values[key] = string(text)
@@ -229,7 +230,7 @@ func (t *tritonFlags) setList(key string, values []string) {
 
 // span is a flag whose number of units is a key's duration.
 func span(flag, key string, unit time.Duration) tritonFlag {
-	return tritonFlag{name: flag, apply: func(t *tritonFlags, text string) error {
+	return tritonFlag{name: flag, apply: func(t *Triton, text string) error {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 0 || n > int64(1<<62)/int64(unit) {
 			return fmt.Errorf("want a number of units of %v, got %.40q", unit, text)
@@ -241,7 +242,7 @@ func span(flag, key string, unit time.Duration) tritonFlag {
 
 // pointless is a flag that has no effect here. Its value is checked all the same.
 func pointless(flag, reason string, checks ...func(text string) error) tritonFlag {
-	return tritonFlag{name: flag, apply: func(t *tritonFlags, text string) error {
+	return tritonFlag{name: flag, apply: func(t *Triton, text string) error {
 		for _, check := range checks {
 			if err := check(text); err != nil {
 				return err
@@ -270,7 +271,7 @@ func number(low, high int64) func(text string) error {
 
 // never is a flag for something that is not supported: only false is accepted.
 func never(flag, reason string) tritonFlag {
-	return boolean(tritonFlag{name: flag, apply: func(_ *tritonFlags, text string) error {
+	return boolean(tritonFlag{name: flag, apply: func(_ *Triton, text string) error {
 		if text == "true" {
 			return errors.New(reason)
 		}
@@ -280,14 +281,14 @@ func never(flag, reason string) tritonFlag {
 
 // kept is a flag that is read when all flags are known.
 func kept(flag string) tritonFlag {
-	return tritonFlag{name: flag, apply: func(*tritonFlags, string) error { return nil }}
+	return tritonFlag{name: flag, apply: func(*Triton, string) error { return nil }}
 }
 
-func (t *tritonFlags) note(flag, reason string) { t.log(noEffect, flag, reason) }
+func (t *Triton) note(flag, reason string) { t.log(noEffect, flag, reason) }
 
-func (t *tritonFlags) log(message, flag, reason string) {
-	n := note{message, flag, reason}
-	if !slices.Contains(t.notes, n) {
-		t.notes = append(t.notes, n)
+func (t *Triton) log(message, flag, reason string) {
+	n := Note{message, flag, reason}
+	if !slices.Contains(t.Notes, n) {
+		t.Notes = append(t.Notes, n)
 	}
 }

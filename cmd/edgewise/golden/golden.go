@@ -1,4 +1,5 @@
-package main
+// Package golden has the commands of goldens: requests with the answers that versions must give.
+package golden
 
 import (
 	"context"
@@ -15,21 +16,27 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/client"
 	"github.com/edgewise-ai/edgewise/appliance/example"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/tensorfile"
 )
 
-func (p *program) golden() *cobra.Command {
+// commands are the commands of this noun in one invocation of the program.
+type commands struct{ *cli.Program }
+
+// Command is "edgewise golden" with the commands below it.
+func Command(program *cli.Program) *cobra.Command {
+	p := commands{program}
 	cmd := &cobra.Command{
 		Use:   "golden",
 		Short: "Keep requests with expected answers, which versions must answer before they go live",
 		Args:  cobra.ArbitraryArgs,
-		RunE:  unknownCommand,
+		RunE:  cli.UnknownCommand,
 	}
-	cmd.AddCommand(p.goldenAdd(), p.goldenList(), p.goldenRun(), p.goldenDiff(), p.goldenRemove(), p.goldenPolicy())
+	cmd.AddCommand(p.add(), p.list(), p.run(), p.diff(), p.remove(), p.policy())
 	return cmd
 }
 
-func (p *program) goldenAdd() *cobra.Command {
+func (p commands) add() *cobra.Command {
 	var inputs, expected []string
 	var name, scale, file string
 	cmd := &cobra.Command{
@@ -38,9 +45,9 @@ func (p *program) goldenAdd() *cobra.Command {
 		Long: "Add reads the inputs from files, as infer does. The live version, or the one that is named, answers, and its answer is\n" +
 			"what later versions are compared with. With --expect the answer comes from files, and nothing runs.\n" +
 			"\n  edgewise golden add digits -i x=three.npy --name three\n  edgewise golden add digits -i x=three.npy --expect y=scores.npy\n",
-		Args: arguments("MODEL[:VERSION]"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
-			id, err := modelID(args[0])
+		Args: cli.Arguments("MODEL[:VERSION]"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
+			id, err := cli.ModelID(args[0])
 			if err != nil {
 				return err
 			}
@@ -48,7 +55,7 @@ func (p *program) goldenAdd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.print(added, func(w io.Writer) {
+			return p.Print(added, func(w io.Writer) {
 				fmt.Fprintf(w, "model %q: golden %s is stored, %s\n", id.Name, added.ID, humanize.IBytes(uint64(added.Size)))
 			})
 		}),
@@ -77,7 +84,7 @@ func addGolden(ctx context.Context, box *client.Client, id edgewise.ModelID, f g
 	}
 	scale, err := tensorfile.ParseScale(f.scale)
 	if err != nil {
-		return admin.Golden{}, usageError{fmt.Errorf("--scale: %w", err)}
+		return admin.Golden{}, cli.Usagef("--scale: %w", err)
 	}
 	options := tensorfile.Options{Scale: scale}
 	metadata, err := box.ModelMetadata(ctx, id)
@@ -85,13 +92,14 @@ func addGolden(ctx context.Context, box *client.Client, id edgewise.ModelID, f g
 		return admin.Golden{}, err
 	}
 	req := &edgewise.Request{Model: id}
-	if req.Inputs, err = readInputs(f.inputs, metadata, options); err != nil {
+	if req.Inputs, err = cli.ReadInputs(f.inputs, metadata, options); err != nil {
 		return admin.Golden{}, err
 	}
 	if len(f.expected) == 0 {
 		return box.AddGolden(ctx, f.name, req)
 	}
-	outputs, err := readTensors(tensorArguments{metadata.Name, "--expect", "outputs", metadata.Outputs}, f.expected, options)
+	known := cli.TensorArguments{Model: metadata.Name, Flag: "--expect", What: "outputs", Tensors: metadata.Outputs}
+	outputs, err := cli.ReadTensors(known, f.expected, options)
 	if err != nil {
 		return admin.Golden{}, err
 	}
@@ -102,18 +110,18 @@ func addGolden(ctx context.Context, box *client.Client, id edgewise.ModelID, f g
 	return box.AddExample(ctx, id.Name, f.name, data)
 }
 
-func (p *program) goldenList() *cobra.Command {
+func (p commands) list() *cobra.Command {
 	return &cobra.Command{
 		Use:     "list MODEL",
 		Aliases: []string{"ls"},
 		Short:   "List the goldens of a model",
-		Args:    arguments("MODEL"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		Args:    cli.Arguments("MODEL"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			all, err := box.Goldens(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return p.print(all, func(w io.Writer) { listGoldens(w, args[0], &all) })
+			return p.Print(all, func(w io.Writer) { listGoldens(w, args[0], &all) })
 		}),
 	}
 }
@@ -136,36 +144,36 @@ func listGoldens(w io.Writer, model string, all *admin.Goldens) {
 	_ = table.Flush()
 }
 
-func (p *program) goldenRun() *cobra.Command {
-	return p.goldenReport("run MODEL:VERSION", "Have a version answer the goldens of its model, loading it for that if need be",
+func (p commands) run() *cobra.Command {
+	return p.report("run MODEL:VERSION", "Have a version answer the goldens of its model, loading it for that if need be",
 		(*client.Client).RunGoldens, listResults)
 }
 
-func (p *program) goldenDiff() *cobra.Command {
-	return p.goldenReport("diff MODEL:VERSION", "Say by how much the answers of a version differ, in its latest run",
+func (p commands) diff() *cobra.Command {
+	return p.report("diff MODEL:VERSION", "Say by how much the answers of a version differ, in its latest run",
 		(*client.Client).GoldenReport, describeResults)
 }
 
 // goldenReport is a command that shows a report. It fails when the version has not passed.
-func (p *program) goldenReport(
+func (p commands) report(
 	use, short string, get func(*client.Client, context.Context, edgewise.ModelID) (admin.GoldenReport, error),
 	describe func(io.Writer, *admin.GoldenReport),
 ) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Args: arguments("MODEL:VERSION"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
-			id, err := modelID(args[0])
+		Use: use, Short: short, Args: cli.Arguments("MODEL:VERSION"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
+			id, err := cli.ModelID(args[0])
 			if err != nil {
 				return err
 			}
 			if id.Version == 0 {
-				return usageError{fmt.Errorf("%q names no version: want MODEL:VERSION", args[0])}
+				return cli.Usagef("%q names no version: want MODEL:VERSION", args[0])
 			}
 			report, err := get(box, ctx, id)
 			if err != nil {
 				return err
 			}
-			if err := p.print(report, func(w io.Writer) { describe(w, &report) }); err != nil || report.Passed {
+			if err := p.Print(report, func(w io.Writer) { describe(w, &report) }); err != nil || report.Passed {
 				return err
 			}
 			return edgewise.Errorf("golden", edgewise.Conflict, "version %d of model %q fails %d of %d goldens", id.Version, id.Name,
@@ -214,27 +222,27 @@ func describeResults(w io.Writer, r *admin.GoldenReport) {
 	}
 }
 
-func (p *program) goldenRemove() *cobra.Command {
+func (p commands) remove() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm MODEL GOLDEN",
 		Short: "Delete a golden",
-		Args:  arguments("MODEL", "GOLDEN"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		Args:  cli.Arguments("MODEL", "GOLDEN"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			if err := box.RemoveGolden(ctx, args[0], args[1]); err != nil {
 				return err
 			}
-			return p.print(args[1], func(w io.Writer) { fmt.Fprintf(w, "golden %s of model %q is deleted\n", args[1], args[0]) })
+			return p.Print(args[1], func(w io.Writer) { fmt.Fprintf(w, "golden %s of model %q is deleted\n", args[1], args[0]) })
 		}),
 	}
 }
 
-func (p *program) goldenPolicy() *cobra.Command {
+func (p commands) policy() *cobra.Command {
 	var rules string
 	cmd := &cobra.Command{
 		Use:   "policy MODEL require|warn|off",
 		Short: "Say what follows when a version fails the goldens, and how answers are compared",
-		Args:  arguments("MODEL", "POLICY"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		Args:  cli.Arguments("MODEL", "POLICY"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			all, err := box.Goldens(ctx, args[0])
 			if err != nil {
 				return err
@@ -242,14 +250,14 @@ func (p *program) goldenPolicy() *cobra.Command {
 			s := all.GoldenSettings
 			s.Policy = args[1]
 			if rules != "" {
-				if s.Rules, err = readRules(rules); err != nil {
+				if s.Rules, err = cli.ReadRules(rules); err != nil {
 					return err
 				}
 			}
 			if err := box.SetGoldens(ctx, args[0], s); err != nil {
 				return err
 			}
-			return p.print(s, func(w io.Writer) {
+			return p.Print(s, func(w io.Writer) {
 				fmt.Fprintf(w, "model %q: policy %s, %d rules\n", args[0], s.Policy, len(s.Rules))
 			})
 		}),

@@ -1,4 +1,4 @@
-package main
+package model
 
 import (
 	"context"
@@ -13,20 +13,21 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/client"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 )
 
-func (p *program) modelList() *cobra.Command {
+func (p commands) list() *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List models",
-		Args:    arguments(),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, _ []string) error {
+		Args:    cli.Arguments(),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, _ []string) error {
 			models, err := box.Models(ctx)
 			if err != nil {
 				return err
 			}
-			return p.print(models, func(w io.Writer) { listModels(w, models) })
+			return p.Print(models, func(w io.Writer) { listModels(w, models) })
 		}),
 	}
 }
@@ -63,12 +64,12 @@ func failing(h *edgewise.Health) string {
 	return text
 }
 
-func (p *program) modelShow() *cobra.Command {
+func (p commands) show() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a model's versions, labels and signature",
-		Args:  arguments("NAME"),
-		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+		Args:  cli.Arguments("NAME"),
+		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 			m, err := box.Model(ctx, args[0])
 			if err != nil {
 				return err
@@ -86,7 +87,7 @@ func (p *program) modelShow() *cobra.Command {
 					return err
 				}
 			}
-			return p.print(shown, func(w io.Writer) { showModel(w, m, shown.Inspection) })
+			return p.Print(shown, func(w io.Writer) { showModel(w, m, shown.Inspection) })
 		}),
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -11,9 +11,9 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/config"
 )
 
-// temporary makes the data folder of preset, when the configuration has that one; remove deletes it. In a container every
+// Temporary makes the data folder of preset, when the configuration has that one; remove deletes it. In a container every
 // box has the same process ID, so the folder of a box that was killed may exist: it is emptied, unless a box has locked it.
-func (t *tritonFlags) temporary(c config.Config) (remove func(), err error) {
+func (t *Triton) Temporary(c config.Config) (remove func(), err error) {
 	if p := t.preset(); p == nil || c.DataDir != p["data_dir"] {
 		return func() {}, nil
 	}
