@@ -23,7 +23,7 @@ export default defineConfig({
         // file: the texts of a language take the request that this saves.
         codeSplitting: {
           groups: [
-            { name: 'core', priority: 2, test: /node_modules\/(svelte|esm-env|clsx|devalue)\/|rolldown|vite\/|src\/(main|App|styles)|src\/messages\/en.ts$|src\/lib\/(router|match|api|order|session|theme|toast|language|plural|rich)|src\/ui\/(Problem|Copy|Logo|Dialog|Challenge|Language|Rich)|src\/(Shell|pages\/(Home|Login)|ui\/(Changes|Device|Differences|DropZone|Empty|GoLive|Header|Menu|Sparkline|Status|Toaster))\.svelte\?svelte&type=style|lucide\/svelte\/dist\/(Icon|icons\/(x|check|copy|circle-alert)|context|defaultAttributes|utils|aliases)\b/ },
+            { name: 'core', priority: 2, test: /node_modules\/(svelte|esm-env|clsx|devalue)\/|rolldown|vite\/|src\/(main|App|styles)|src\/messages\/en\/core.ts$|src\/lib\/(router|match|api|order|session|theme|toast|language|plural|rich)|src\/ui\/(Problem|Copy|Logo|Dialog|Challenge|Language|Rich)|src\/(Shell|pages\/(Home|Login)|ui\/(Changes|Device|Differences|DropZone|Empty|GoLive|Header|Menu|Sparkline|Status|Toaster))\.svelte\?svelte&type=style|lucide\/svelte\/dist\/(Icon|icons\/(x|check|copy|circle-alert)|context|defaultAttributes|utils|aliases)\b/ },
             { name: 'shell', priority: 1, test: /src\/(Shell|routes|pages\/Home)|src\/lib\/(pages|box|live|format|keys|uploads|drop|tar)\b|src\/ui\/(Changes|Device|Differences|DropZone|Empty|GoLive|Header|Menu|Sparkline|Status|Time|Toaster)|lucide/ },
           ],
         },

@@ -1,10 +1,10 @@
-import { core } from '../messages/en';
+import { core } from '../messages/en/core';
 
 /** Every text of the page. The English file says which there are and what each takes; the others must hold the same. */
 export type Messages = typeof import('../messages/en');
 
 type Loader = Record<string, () => Promise<unknown>>;
-/** The sections that each part of the page needs. A file in src/messages is a language; its parts are loaded one by one. */
+/** The sections that each part of the page needs. A file in src/messages is a language, with its sections in the folder of that name; its parts are loaded one by one. */
 const parts = {
   core: import.meta.glob('../messages/*.ts', { query: '?sections=core' }),
   setup: import.meta.glob('../messages/*.ts', { query: '?sections=core,setup,password' }),

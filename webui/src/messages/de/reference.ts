@@ -1,0 +1,33 @@
+import type { Messages } from '../../lib/language.svelte';
+import { code, link, rich } from '../../lib/rich';
+
+export const reference: Messages['reference'] = {
+  right: { public: 'keinen Schlüssel', self: 'eine Sitzung', read: 'lesen', infer: 'ausführen', 'read or infer': 'lesen oder ausführen', operate: 'bedienen', admin: 'verwalten', record: 'aufzeichnen' },
+  pageUsesOnlyApi: 'Diese Seite benutzt nur die folgende API.',
+  administration: 'Verwaltung',
+  inference: 'Inferenz',
+  inferenceAbout: 'Damit führen Programme Modelle aus: das KServe-v2-Protokoll unter /v2 mit den Erweiterungen von Triton.',
+  grpcAbout: 'Dasselbe über gRPC: vorhandene Clients von Triton funktionieren unverändert. Das Gerät beschreibt seine Dienste durch Reflection.',
+  grpcAddress: (address) => `Aufrufe gehen an ${address}, mit dem Schlüssel als authorization in ihren Metadaten.`,
+  grpcOff: 'Dieses Gerät hat keinen gRPC-Server: grpc.address ist leer.',
+  withGrpcurl: (id) => `${id} mit grpcurl`,
+  downloadAsOpenapi: 'Als OpenAPI herunterladen',
+  download: (file) => `${file} herunterladen`,
+  findAnOperation: 'Operation suchen',
+  aFirstRequest: 'Eine erste Anfrage',
+  anInferenceRequest: 'Eine Inferenzanfrage',
+  everyModelsPageHas: () => rich`Auf der Seite jedes Modells steht unter „Ausprobieren“ der passende Aufruf. Schlüssel legen Sie unter ${link('Einstellungen', '/settings/keys')} an. Fehler sind JSON: ${code('error')} ist die Meldung, ${code('code')} bleibt stabil.`,
+  needs: 'Braucht',
+  parameter: 'Parameter',
+  where: 'Wo',
+  type: 'Typ',
+  meaning: 'Bedeutung',
+  optional: 'optional',
+  body: 'Rumpf',
+  bodyOf: (id) => `Rumpf von ${id}`,
+  responseOf: (status, id) => `Antwort ${status} von ${id}`,
+  withCurl: (id) => `${id} mit curl`,
+  send: 'Senden',
+  response: 'Antwort',
+  nothingMatches: 'Nichts passt.',
+};

@@ -1,0 +1,15 @@
+export const uploads = {
+  allSent: 'All sent',
+  connectionLostUploadResumes: 'Connection lost. The upload resumes when the box answers.',
+  pause: 'Pause',
+  paused: 'Paused',
+  resume: 'Resume',
+  resumed: 'resumed',
+  sentOf: (name: string) => `Sent of ${name}`,
+  sentSoFar: (sent: string, size: string) => `${sent} of ${size}`,
+  stopped: 'Stopped',
+  timeLeft: (time: string) => `${time} left`,
+  uploadOf: (name: string) => `Upload of ${name}`,
+  uploadResumesByItself: (why: string) => `${why}. The upload resumes by itself.`,
+  waitingForOtherUploads: 'Waiting for other uploads',
+};
