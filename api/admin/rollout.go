@@ -27,6 +27,24 @@ const (
 	RolloutErrors       = "error_rate"
 	RolloutLatency      = "latency"
 	RolloutDisagreement = "disagreement"
+	RolloutMetric       = "metric"
+)
+
+// What a metric makes of the elements of an output.
+const (
+	ReduceMean       = "mean"
+	ReduceMax        = "max"
+	ReduceMin        = "min"
+	ReduceCountAbove = "count_above"
+)
+
+// Reductions are all of them.
+func Reductions() []string { return []string{ReduceMean, ReduceMax, ReduceMin, ReduceCountAbove} }
+
+// Which values of a metric are worse.
+const (
+	WorseHigher = "higher"
+	WorseLower  = "lower"
 )
 
 // RolloutPlan is the body of POST /api/v1/models/{model}/rollout. Members that are missing have the presets.
@@ -44,6 +62,21 @@ type RolloutPlan struct {
 	LatencyMicroseconds *int64   `json:"latency_microseconds,omitempty"`
 	// Shadow is nil where the candidate answers no requests but its own.
 	Shadow *RolloutShadow `json:"shadow,omitempty"`
+	// Metric is nil where what answers hold is not a condition.
+	Metric *OutputMetric `json:"metric,omitempty"`
+}
+
+// OutputMetric is a number of each answer, whose mean may be worse for the candidate than for the live version by no
+// more than By.
+type OutputMetric struct {
+	Name   string  `json:"name,omitempty"` // for people; preset: Output
+	Output string  `json:"output"`         // an output of numbers
+	Reduce string  `json:"reduce"`
+	Above  float64 `json:"above,omitempty"` // for count_above: elements that are larger count
+	Low    float64 `json:"low"`             // numbers below it count as Low
+	High   float64 `json:"high"`            // numbers above it count as High
+	Worse  string  `json:"worse"`
+	By     float64 `json:"by"`
 }
 
 // RolloutShadow has the candidate answer requests as well that the live version has answered, while cores are idle. The
@@ -79,6 +112,8 @@ type Rollout struct {
 	Candidate RolloutArm  `json:"candidate"`        // and of the candidate, also in the watch
 	// Shadow is what was compared; nil: the plan has no shadow.
 	Shadow *RolloutComparison `json:"shadow,omitempty"`
+	// Metric is what was measured of it in the stages; nil: the plan has none.
+	Metric *RolloutMetered `json:"metric,omitempty"`
 	// Evidence against the candidate; the rollout goes back when a value reaches its bound.
 	Evidence []RolloutEvidence `json:"evidence"`
 	Events   []RolloutEvent    `json:"events"` // oldest first, at most 64
@@ -98,6 +133,21 @@ type RolloutEvidence struct {
 	Condition string  `json:"condition"`
 	Value     float64 `json:"value"`
 	Bound     float64 `json:"bound"`
+}
+
+// RolloutMetered is what was measured of a metric: of answers to clients' requests that were drawn for one of the
+// versions, and of both answers to the requests of the shadow.
+type RolloutMetered struct {
+	Live            RolloutMean `json:"live"`
+	Candidate       RolloutMean `json:"candidate"`
+	ShadowLive      RolloutMean `json:"shadow_live"`
+	ShadowCandidate RolloutMean `json:"shadow_candidate"`
+}
+
+// RolloutMean is the mean of a metric in a number of answers, 0 in none.
+type RolloutMean struct {
+	Answers uint64  `json:"answers"`
+	Mean    float64 `json:"mean"`
 }
 
 // RolloutComparison is how the answers of a candidate differ from those of the live version.
@@ -185,9 +235,21 @@ func (r *Rollout) Describe(w io.Writer) {
 	if c := r.Shadow; c != nil {
 		fmt.Fprintf(w, "\nshadow: %d answers compared, %d differ, %d requests dropped\n", c.Compared, c.Disagreed, c.Dropped)
 	}
+	if m := r.Metric; m != nil && r.Plan.Metric != nil {
+		describeMetric(w, r.Plan.Metric.Name, "clients", m.Live, m.Candidate)
+		describeMetric(w, r.Plan.Metric.Name, "the shadow", m.ShadowLive, m.ShadowCandidate)
+	}
 	fmt.Fprintln(w)
 	for _, e := range r.Events {
 		fmt.Fprintf(w, "%s  %s\n", e.Time.Local().Format("2006-01-02 15:04:05"), e.Text)
+	}
+}
+
+// describeMetric writes the means of both versions, nothing where there are none.
+func describeMetric(w io.Writer, name, whose string, live, candidate RolloutMean) {
+	if live.Answers+candidate.Answers > 0 {
+		fmt.Fprintf(w, "\n%s in answers to %s: %.4g of the live version (%d), %.4g of the candidate (%d)\n", name, whose,
+			live.Mean, live.Answers, candidate.Mean, candidate.Answers)
 	}
 }
 

@@ -31,9 +31,11 @@ type Monitor struct {
 	// Resolve returns the version that id stands for, and whether it exists. It is set before the first request.
 	Resolve func(id edgewise.ModelID) (resolved edgewise.ModelID, ok bool)
 
-	// Reached is called after a request that named no version has come to one and ended. It is set before the first request;
-	// nil: nobody needs to know.
-	Reached func(id edgewise.ModelID, began time.Time, took time.Duration, err error)
+	// Reached is called after a request that named no version has come to id and ended, with its response while that is
+	// there. It is set before the first request; nil: nobody needs to know.
+	Reached func(
+		id edgewise.ModelID, req *edgewise.Request, resp *edgewise.Response, began time.Time, took time.Duration, err error,
+	)
 
 	ensembles atomic.Pointer[map[string]bool] // names of models of which a version is an ensemble
 	kept      atomic.Int64                    // requests kept in this second
@@ -136,7 +138,7 @@ func (w *Monitor) ended(ctx context.Context, e *ending) {
 		return
 	}
 	if reached && e.req.Model.Version == 0 && w.Reached != nil {
-		w.Reached(id, e.began, took, e.err)
+		w.Reached(id, e.req, e.resp, e.began, took, e.err)
 	}
 	if e.err == nil {
 		w.latency.Observe(id, took, e.resp.Timing)

@@ -33,7 +33,7 @@ func (s *Rollouts) Start(ctx context.Context, name string, plan admin.RolloutPla
 			return admin.Rollout{}, fmt.Errorf("the rollout of model %q before this one is being stored: %w", name, ctx.Err())
 		}
 	}
-	from, err := s.begin(ctx, name, plan.Version)
+	from, err := s.begin(ctx, name, plan)
 	if err != nil {
 		return admin.Rollout{}, err
 	}
@@ -86,8 +86,9 @@ func (s *Rollouts) reserve(name string) error {
 }
 
 // begin loads a candidate beside the live version of a model, has it answer the goldens, and returns the live version.
-func (s *Rollouts) begin(ctx context.Context, name string, candidate int64) (from int64, err error) {
+func (s *Rollouts) begin(ctx context.Context, name string, plan admin.RolloutPlan) (from int64, err error) {
 	const op = "rollout.Start"
+	candidate := plan.Version
 	if err := s.config.Models.Changeable(op, name); err != nil {
 		return 0, err
 	}
@@ -111,6 +112,9 @@ func (s *Rollouts) begin(ctx context.Context, name string, candidate int64) (fro
 			return 0, edgewise.Errorf(op, edgewise.Conflict, "clients of version %d of model %q cannot use version %d: %v",
 				from, name, candidate, d)
 		}
+	}
+	if err := checkMetric(plan.Metric, old, next); err != nil {
+		return 0, err
 	}
 	s.config.Manager.Split(name, manager.Split{Live: from, Version: candidate})
 	if err := s.config.Manager.Await(ctx, next.ID); err != nil {

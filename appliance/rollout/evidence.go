@@ -12,13 +12,14 @@ import (
 // Decision 0081 has the reasons.
 //
 // A trial is a yes or a no, of which yes has at most a known chance p while the claim holds. A part that is bet on the
-// odds ratio r is multiplied by r/(p*r+1-p) at a yes and by 1/(p*r+1-p) at a no.
+// odds ratio r is multiplied by r/(p*r+1-p) at a yes and by 1/(p*r+1-p) at a no. Of a gain that is 0 at most on average
+// while the claim holds, and never below -worst, a part is multiplied by 1+f*gain/worst.
 type evidence struct {
 	Kept  float64   `json:"kept"`
 	Parts []float64 `json:"parts"` // one for each odds ratio
 	Last  int64     `json:"last"`  // the window of time of the latest trial, or of the latest yes
 
-	odds []float64
+	odds []float64 // or the fractions f that are bet on gains
 }
 
 // errorOdds are the odds ratios that are bet on against errors, up to nothing but errors.
@@ -26,6 +27,10 @@ func errorOdds() []float64 { return []float64{1.5, 2, 4, 16, 64, 1024} }
 
 // slowOdds are those against slow requests.
 func slowOdds() []float64 { return []float64{1.2, 1.5, 2, 4} }
+
+// fractions are those of what can be lost at once that are bet on gains: high ones win soon from a large difference, low
+// ones from a small one that scatters.
+func fractions() []float64 { return []float64{0.9, 0.3, 0.1, 0.03, 0.01, 0.003} }
 
 // most keeps a part finite.
 const most = 1e200
@@ -98,6 +103,14 @@ func (e *evidence) trial(p float64, yes bool) {
 		}
 		e.Parts[i] = min(e.Parts[i]*factor, most)
 	}
+}
+
+// bet counts a gain, and tells whether the evidence has grown.
+func (e *evidence) bet(gain, worst float64) bool {
+	for i, f := range e.odds {
+		e.Parts[i] = min(e.Parts[i]*(1+f*gain/worst), most)
+	}
+	return gain > 0
 }
 
 // value returns what the stake has become.

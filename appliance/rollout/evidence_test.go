@@ -44,7 +44,7 @@ func newWorld(seed uint64) *world {
 
 func newTestTrial() *trial {
 	return &trial{
-		live: 1, candidate: 2, alarm: 0.01, slower: 0.1, longer: 500 * time.Microsecond, m: newMeasured(), breached: func() {},
+		live: 1, candidate: 2, bound: 500, slower: 0.1, longer: 500 * time.Microsecond, m: newMeasured(), breached: func() {},
 	}
 }
 
@@ -70,7 +70,7 @@ func (w *world) stages(requests int, shares []float64, live, candidate version) 
 				to++
 			}
 			took, err := answer(w.random, n+i*requests)
-			if t.observe(number, w.now, took, err); over {
+			if t.observe(number, w.now, took, err, unmeasured()); over {
 				return to
 			}
 			if watch && n%(requests/len(shares)/lateParts) == 0 {

@@ -59,6 +59,9 @@ func complete(p *admin.RolloutPlan) error {
 		return fail("shadow.disagreement_percent", "shadow.disagreement_percent is %g: want 0.01 to 50",
 			*s.DisagreementPercent)
 	}
+	if err := completeMetric(p); err != nil {
+		return err
+	}
 	before := 0.0
 	for i, s := range p.Stages {
 		switch {

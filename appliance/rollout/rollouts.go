@@ -221,7 +221,7 @@ func note(r *admin.Rollout, text string) {
 func (s *Rollouts) newTrial(r *admin.Rollout, m measured) *trial {
 	p := r.Plan
 	t := &trial{
-		live: r.From, candidate: p.Version, alarm: *p.FalseAlarmPercent / 100, slower: *p.LatencyPercent / 100,
+		live: r.From, candidate: p.Version, bound: boundOf(&p), metric: newMetric(&p), slower: *p.LatencyPercent / 100,
 		longer: time.Duration(*p.LatencyMicroseconds) * time.Microsecond, m: m, breached: s.wakeUp,
 	}
 	if p.Shadow != nil {
@@ -238,10 +238,12 @@ func (s *Rollouts) wakeUp() {
 	}
 }
 
-// Observe counts a request that named no version and has come to one.
-func (s *Rollouts) Observe(id edgewise.ModelID, began time.Time, took time.Duration, err error) {
+// Observe counts a request that named no version and has come to one, id. It reads the response before it returns.
+func (s *Rollouts) Observe(
+	id edgewise.ModelID, req *edgewise.Request, resp *edgewise.Response, began time.Time, took time.Duration, err error,
+) {
 	if t := (*s.trials.Load())[id.Name]; t != nil {
-		t.observe(id.Version, began, took, err)
+		t.observe(id.Version, began, took, err, t.metric.client(req, resp, err))
 	}
 }
 
@@ -341,8 +343,11 @@ func measure(r *admin.Rollout, m *measured) {
 	if r.Plan.Shadow != nil {
 		r.Shadow = m.Shadow.shown()
 	}
+	if metric := newMetric(&r.Plan); metric != nil {
+		r.Metric = metric.describe(&m.Metric)
+	}
 	watch := r.State == admin.RolloutWatching || r.State == admin.RolloutReverting
-	r.Evidence = m.evidence(*r.Plan.FalseAlarmPercent/100, watch)
+	r.Evidence = m.evidence(boundOf(&r.Plan), watch)
 }
 
 // Forget forgets the rollout of a model that is deleted.

@@ -33,7 +33,9 @@ type disk struct {
 func newDisk() *disk {
 	r := &edgewise.Record{Name: "m", Wanted: true, Labels: []edgewise.Label{{Name: "live", Version: 1}}}
 	for n := range int64(3) {
-		r.Versions = append(r.Versions, &edgewise.Version{ID: edgewise.ModelID{Name: "m", Version: n + 1}, Model: &edgewise.Model{}})
+		r.Versions = append(r.Versions, &edgewise.Version{ID: edgewise.ModelID{Name: "m", Version: n + 1}, Model: &edgewise.Model{
+			Output: []edgewise.ModelOutput{{Name: "y", DataType: edgewise.FP32}, {Name: "text", DataType: edgewise.Bytes}},
+		}})
 	}
 	return &disk{docs: map[string][]byte{}, record: r}
 }
@@ -50,7 +52,8 @@ type box struct {
 	rules    []admin.CompareRule
 	busy     atomic.Bool // no core is idle
 	shadow   func(ctx context.Context, n int) (values []float64, err error)
-	shadowed int // requests of the shadow; one at a time
+	answer   func(n int) []float64 // of the candidate to clients; nil: right
+	shadowed int                   // requests of the shadow; one at a time
 
 	alerts  []string
 	audit   []string
@@ -267,11 +270,14 @@ func (b *box) ask(s *Rollouts, seconds int, candidate func(n int) (time.Duration
 		if version == 2 {
 			took, err = candidate(i)
 		}
-		s.Observe(edgewise.ModelID{Name: "m", Version: version}, time.Now(), took, err)
-		b.tap.Offer(tap.Finished{
-			Model: edgewise.ModelID{Name: "m", Version: version}, Request: edgewise.Request{ID: strconv.Itoa(i)}, Err: err,
-			Response: &edgewise.Response{Outputs: []edgewise.Tensor{b.output(right)}}, Began: time.Now(),
-		})
+		id, req := edgewise.ModelID{Name: "m", Version: version}, edgewise.Request{ID: strconv.Itoa(i)}
+		values := right
+		if version == 2 && b.answer != nil {
+			values = b.answer(i)
+		}
+		resp := &edgewise.Response{Outputs: []edgewise.Tensor{b.output(values)}}
+		s.Observe(id, &req, resp, time.Now(), took, err)
+		b.tap.Offer(tap.Finished{Model: id, Request: req, Err: err, Response: resp, Began: time.Now()})
 	}
 }
 

@@ -102,6 +102,9 @@ func (h *shadow) receive(f *tap.Finished) {
 	}
 	defer resp.Release()
 	h.trial.compared(time.Now(), h.difference(f, resp, err))
+	if err == nil {
+		h.trial.paired(f.Response, resp)
+	}
 }
 
 // awaitIdle waits until cores are idle, and tells whether they are.

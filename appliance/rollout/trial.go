@@ -31,12 +31,14 @@ type measured struct {
 	Late      evidence    `json:"late"`      // errors in the watch
 	LateSlow  evidence    `json:"late_slow"` // slow requests in the watch
 	Shadow    shadowed    `json:"shadow"`
+	Metric    metered     `json:"metric"`
 }
 
 func newMeasured() measured {
 	m := measured{
 		Errors: newEvidence(errorOdds()), Late: newEvidence(errorOdds()), LateSlow: newEvidence(slowOdds()),
 		Shadow: shadowed{Differ: newEvidence(errorOdds())},
+		Metric: metered{Drawn: newEvidence(fractions()), Paired: newEvidence(fractions())},
 	}
 	for i := range m.Slow {
 		m.Slow[i] = newEvidence(slowOdds())
@@ -48,6 +50,7 @@ func newMeasured() measured {
 func (m measured) resume() measured {
 	m.Errors, m.Late, m.LateSlow = m.Errors.resume(errorOdds()), m.Late.resume(errorOdds()), m.LateSlow.resume(slowOdds())
 	m.Shadow.Differ = m.Shadow.Differ.resume(errorOdds())
+	m.Metric.Drawn, m.Metric.Paired = m.Metric.Drawn.resume(fractions()), m.Metric.Paired.resume(fractions())
 	for i := range m.Slow {
 		m.Slow[i] = m.Slow[i].resume(slowOdds())
 	}
@@ -62,17 +65,30 @@ const (
 	mostRate    = 0.2
 )
 
-// part is the part of the chance of a false alarm that each kind of evidence has: errors, slow requests and
-// disagreement in the stages, and the first two in the watch.
-const part = 1. / 5
+// The kinds of evidence, each of which has the same part of the chance of a false alarm: errors, slow requests and
+// disagreement in the stages, and the first two in the watch; with a metric that of clients' answers and of the shadow's.
+const (
+	kinds       = 5
+	metricKinds = 2
+)
+
+// boundOf returns the value at which evidence of a plan takes the candidate back.
+func boundOf(p *admin.RolloutPlan) float64 {
+	n := kinds
+	if p.Metric != nil {
+		n += metricKinds
+	}
+	return float64(n) * 100 / *p.FalseAlarmPercent
+}
 
 // trial measures a rollout in progress. It is safe for concurrent use.
 type trial struct {
 	live, candidate int64
-	alarm           float64       // the chance of a false alarm that is allowed
+	bound           float64       // value of evidence at which the candidate is taken back
 	slower          float64       // part by which a request to the candidate may take longer
 	longer          time.Duration // and time, if that is more
 	disagree        float64       // part of the answers of a shadow that may differ
+	metric          *metric       // nil: the plan has none
 	breached        func()        // is called once, without locks
 
 	mu       sync.Mutex // guards what follows
@@ -117,6 +133,8 @@ func (t *trial) stage(of int) {
 	t.m.Stage = 0
 	t.m.Errors.stake(1 / float64(of))
 	t.m.Shadow.Differ.stake(1 / float64(of))
+	t.m.Metric.Drawn.stake(1 / float64(of))
+	t.m.Metric.Paired.stake(1 / float64(of))
 	for i := range t.m.Slow {
 		t.m.Slow[i].stake(1 / float64(of))
 	}
@@ -130,10 +148,10 @@ func (t *trial) stakeLate(part float64) {
 	t.m.LateSlow.stake(part)
 }
 
-// observe counts a request that named no version and has come to one.
-func (t *trial) observe(version int64, began time.Time, took time.Duration, err error) {
+// observe counts a request that named no version and has come to one, with the value of the metric of its answer.
+func (t *trial) observe(version int64, began time.Time, took time.Duration, err error, value float64) {
 	t.mu.Lock()
-	first := t.add(version, began, took, err) && t.breach == "" && t.judge()
+	first := t.add(version, began, took, err, value) && t.breach == "" && t.judge()
 	t.mu.Unlock()
 	if first {
 		t.breached()
@@ -141,7 +159,7 @@ func (t *trial) observe(version int64, began time.Time, took time.Duration, err 
 }
 
 // add counts a request, and tells whether the evidence has grown. t.mu is held.
-func (t *trial) add(version int64, began time.Time, took time.Duration, err error) bool {
+func (t *trial) add(version int64, began time.Time, took time.Duration, err error, value float64) bool {
 	candidate := version == t.candidate
 	if !t.counting || began.Before(t.since) || !candidate && version != t.live {
 		return false
@@ -171,7 +189,8 @@ func (t *trial) add(version int64, began time.Time, took time.Duration, err erro
 	if !candidate && (t.m.Live.Requests-t.m.Live.Errors)%everyTimes == 0 {
 		t.refer()
 	}
-	return t.addTime(at, took, candidate)
+	grown := t.metric != nil && t.m.Metric.draw(value, t.share, t.metric.by, candidate)
+	return t.addTime(at, took, candidate) || grown
 }
 
 // addTime counts a request that was answered. t.mu is held.
@@ -230,17 +249,16 @@ func (m *measured) reference(slower float64, longer time.Duration) *reference {
 
 // judge looks whether the evidence has reached a bound, and tells whether it has. t.mu is held.
 func (t *trial) judge() bool {
-	for _, e := range t.m.evidence(t.alarm, t.watch != nil) {
+	for _, e := range t.m.evidence(t.bound, t.watch != nil) {
 		if e.Value >= e.Bound {
-			t.breach = t.m.explain(e)
+			t.breach = t.explain(e)
 		}
 	}
 	return t.breach != ""
 }
 
 // evidence lists what speaks against the candidate.
-func (m *measured) evidence(alarm float64, watch bool) []admin.RolloutEvidence {
-	bound := 1 / (alarm * part)
+func (m *measured) evidence(bound float64, watch bool) []admin.RolloutEvidence {
 	if watch {
 		return []admin.RolloutEvidence{
 			{Condition: admin.RolloutErrors, Value: m.Late.value(), Bound: bound},
@@ -260,13 +278,22 @@ func (m *measured) evidence(alarm float64, watch bool) []admin.RolloutEvidence {
 			Condition: admin.RolloutDisagreement, Value: m.Shadow.Differ.value(), Bound: bound,
 		})
 	}
+	if m.Metric.Live.N+m.Metric.Candidate.N+m.Metric.Before.N > 0 {
+		list = append(list, admin.RolloutEvidence{
+			Condition: admin.RolloutMetric, Value: m.Metric.value(), Bound: bound,
+		})
+	}
 	return list
 }
 
-// explain says why a rollout goes back.
-func (m *measured) explain(e admin.RolloutEvidence) string {
-	if e.Condition == admin.RolloutDisagreement {
+// explain says why a rollout goes back. t.mu is held.
+func (t *trial) explain(e admin.RolloutEvidence) string {
+	m := &t.m
+	switch e.Condition {
+	case admin.RolloutDisagreement:
 		return m.Shadow.explain()
+	case admin.RolloutMetric:
+		return t.metric.explain(&m.Metric)
 	}
 	c, l := m.Candidate.shown(), m.Live.shown()
 	if e.Condition == admin.RolloutErrors {
@@ -300,7 +327,10 @@ func (t *trial) read() (m measured, breach string) {
 
 // clone returns a copy that shares nothing.
 func (m measured) clone() measured {
-	for _, e := range []*evidence{&m.Errors, &m.Slow[0], &m.Slow[1], &m.Slow[2], &m.Late, &m.LateSlow, &m.Shadow.Differ} {
+	for _, e := range []*evidence{
+		&m.Errors, &m.Slow[0], &m.Slow[1], &m.Slow[2], &m.Late, &m.LateSlow, &m.Shadow.Differ, &m.Metric.Drawn,
+		&m.Metric.Paired,
+	} {
 		e.Parts = append([]float64{}, e.Parts...)
 	}
 	return m

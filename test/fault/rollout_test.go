@@ -166,7 +166,7 @@ func answer(r *rolled, s *rollout.Rollouts, random *rand.Rand, bad bool) {
 			err = errors.New("failed")
 		}
 	}
-	s.Observe(edgewise.ModelID{Name: "m", Version: version}, time.Now(), time.Millisecond, err)
+	s.Observe(edgewise.ModelID{Name: "m", Version: version}, &edgewise.Request{}, nil, time.Now(), time.Millisecond, err)
 }
 
 // reached is how far a rollout had come when a split took effect.

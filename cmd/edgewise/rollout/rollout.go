@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -40,10 +39,7 @@ func Command(program *cli.Program) *cobra.Command {
 }
 
 func (p commands) start() *cobra.Command {
-	var plan admin.RolloutPlan
-	var stages []string
-	var watch, longer time.Duration
-	var alarm, slower, shadow, disagree float64
+	var options planOptions
 	cmd := &cobra.Command{
 		Use:   "start NAME:VERSION",
 		Short: "Send a growing share of the requests to a version, and make it live",
@@ -52,17 +48,7 @@ func (p commands) start() *cobra.Command {
 			"The box takes it back by itself when it fails more often or answers later than the live one.",
 		Args: cli.Arguments("NAME:VERSION"),
 	}
-	flags := cmd.Flags()
-	flags.StringArrayVar(&stages, "stage", nil, "PERCENT:TIME:REQUESTS, such as 5:10m:500; time or requests may be 0;\n"+
-		"give it once for each stage (default 5:10m:500, 25:10m:2000, 50:10m:2000)")
-	flags.StringVar(&plan.Sticky, "sticky", "", "requests that stay together: caller, or parameter:NAME")
-	flags.DurationVar(&watch, "watch", time.Hour, "how long the version before it stays loaded once it is live")
-	flags.Float64Var(&alarm, "false-alarm", 1, "chance, in percent, that a version is taken back without being worse")
-	flags.Float64Var(&slower, "slower", 10, "how much longer requests may take, in percent")
-	flags.DurationVar(&longer, "longer", 500*time.Microsecond, "how much longer they may take, if that is more")
-	flags.Float64Var(&shadow, "shadow", 0, "share, in percent, of the requests to the live version that the new one answers as well,\n"+
-		"for comparison by the rules of the goldens; a stage of 0 % counts these")
-	flags.Float64Var(&disagree, "disagree", 0.5, "how many of these answers may differ, in percent")
+	options.register(cmd)
 	cmd.RunE = p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
 		id, err := cli.ModelID(args[0])
 		if err != nil {
@@ -71,19 +57,9 @@ func (p commands) start() *cobra.Command {
 		if id.Version == 0 {
 			return cli.Usagef("%q names no version: want NAME:VERSION", args[0])
 		}
-		for _, text := range stages {
-			stage, err := admin.ParseRolloutStage(text)
-			if err != nil {
-				return cli.Usage(err)
-			}
-			plan.Stages = append(plan.Stages, stage)
-		}
-		plan.Version = id.Version
-		seconds, microseconds := int64(watch/time.Second), longer.Microseconds()
-		plan.WatchSeconds, plan.LatencyMicroseconds = &seconds, &microseconds
-		plan.FalseAlarmPercent, plan.LatencyPercent = &alarm, &slower
-		if shadow != 0 {
-			plan.Shadow = &admin.RolloutShadow{Percent: shadow, DisagreementPercent: &disagree}
+		plan, err := options.plan(id.Version)
+		if err != nil {
+			return cli.Usage(err)
 		}
 		begun, err := box.StartRollout(ctx, id.Name, plan)
 		if err != nil {

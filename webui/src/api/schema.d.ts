@@ -2369,6 +2369,31 @@ export interface components {
                  */
                 disagreement_percent?: number;
             };
+            /** @description a number of each answer, whose mean may be worse for the candidate than for the live version by no more than `by`. Of clients' requests it is compared where the plan is not sticky, and of the answers of a shadow in any case */
+            metric?: {
+                /** @description for people; preset: the output */
+                name?: string;
+                /** @description an output of numbers; answers with more than 1,048,576 of them are left out */
+                output: string;
+                /**
+                 * @description what becomes of its elements
+                 * @enum {string}
+                 */
+                reduce: "mean" | "max" | "min" | "count_above";
+                /**
+                 * @description for count_above: elements that are larger count
+                 * @default 0
+                 */
+                above?: number;
+                /** @description numbers below it count as it */
+                low: number;
+                /** @description numbers above it count as it */
+                high: number;
+                /** @enum {string} */
+                worse: "higher" | "lower";
+                /** @description less than high - low */
+                by: number;
+            };
         };
         Rollout: {
             model: string;
@@ -2410,9 +2435,16 @@ export interface components {
                 /** @description the largest part that differs first; empty in the list of all models */
                 worst: components["schemas"]["RolloutDifference"][];
             };
+            /** @description what was measured of the metric in the stages; absent where the plan has none */
+            metric?: {
+                live: components["schemas"]["RolloutMean"];
+                candidate: components["schemas"]["RolloutMean"];
+                shadow_live: components["schemas"]["RolloutMean"];
+                shadow_candidate: components["schemas"]["RolloutMean"];
+            };
             evidence: {
                 /** @enum {string} */
-                condition: "error_rate" | "latency" | "disagreement";
+                condition: "error_rate" | "latency" | "disagreement" | "metric";
                 /** @description how many times a bet that the candidate is worse has multiplied its stake */
                 value: number;
                 /** @description the value at which the candidate is taken back */
@@ -2440,6 +2472,12 @@ export interface components {
             live?: Record<string, never>;
             /** @description the same of the candidate */
             candidate?: Record<string, never>;
+        };
+        /** @description the mean of a metric, 0 in no answers */
+        RolloutMean: {
+            /** Format: int64 */
+            answers: number;
+            mean: number;
         };
         /** @description what was counted of one version, of requests that named no version */
         RolloutArm: {

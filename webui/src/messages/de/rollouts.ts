@@ -13,9 +13,11 @@ export const rollouts: Messages['rollouts'] = {
   live: 'live',
   version: 'Version',
   requests: 'Anfragen',
+  answers: 'Antworten',
   errors: 'Fehler',
   evidence: 'Anzeichen, dass sie schlechter ist',
-  conditions: { error_rate: 'Fehlerrate', latency: 'Latenz', disagreement: 'Abweichende Antworten' },
+  conditions: { error_rate: 'Fehlerrate', latency: 'Latenz', disagreement: 'Abweichende Antworten', metric: 'Messgröße' },
   compared: (n, different) => `${plural(n, { one: '# Antwort', other: '# Antworten' })} verglichen, davon ${different} verschieden`,
+  metricOf: { clients: (name) => `${name}, in Antworten an Clients`, shadow: (name) => `${name}, in Antworten auf dieselben Anfragen` },
   events: 'Was geschehen ist',
 };

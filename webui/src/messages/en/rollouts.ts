@@ -12,9 +12,11 @@ export const rollouts = {
   live: 'live',
   version: 'Version',
   requests: 'Requests',
+  answers: 'Answers',
   errors: 'Errors',
   evidence: 'Evidence that it is worse',
-  conditions: { error_rate: 'Error rate', latency: 'Latency', disagreement: 'Disagreement' },
+  conditions: { error_rate: 'Error rate', latency: 'Latency', disagreement: 'Disagreement', metric: 'Metric' },
   compared: (n: number, different: number) => `${plural(n, { one: '# answer', other: '# answers' })} compared, ${different} of them different`,
+  metricOf: { clients: (name: string) => `${name}, in answers to clients`, shadow: (name: string) => `${name}, in answers to the same requests` },
   events: 'What has happened',
 };
