@@ -48,6 +48,7 @@ import (
 	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
 	"github.com/edgewise-ai/edgewise/host"
 	"github.com/edgewise-ai/edgewise/store"
+	"github.com/edgewise-ai/edgewise/store/documents"
 	"github.com/edgewise-ai/edgewise/wasm"
 )
 
@@ -72,7 +73,7 @@ type App struct {
 	grpc         *grpcapi.Server // nil: there is none
 	budget       *listen.Budget  // of connections
 
-	documents  *store.Documents
+	documents  *documents.Documents
 	accounts   *auth.Accounts
 	identity   *certificate.Identity // nil: TLS is off
 	processors *host.Load

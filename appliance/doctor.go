@@ -13,6 +13,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/gpu"
 	"github.com/edgewise-ai/edgewise/store"
+	"github.com/edgewise-ai/edgewise/store/documents"
 )
 
 // Diagnosis is what the doctor found. It is printed and encoded as JSON.
@@ -75,7 +76,7 @@ func (d *Diagnosis) repair(ctx context.Context, options store.Options) error {
 	if err != nil {
 		return err
 	}
-	found, err := store.RepairDocuments(d.DataDir, checkDocument)
+	found, err := documents.Repair(d.DataDir, checkDocument)
 	d.Report.Findings = append(d.Report.Findings, found...)
 	return err
 }
@@ -94,7 +95,7 @@ func (d *Diagnosis) examine(ctx context.Context, s *store.Store, e Examination) 
 	if err != nil {
 		return err
 	}
-	found, err := store.CheckDocuments(d.DataDir, checkDocument)
+	found, err := documents.Examine(d.DataDir, checkDocument)
 	d.Report.Findings = append(d.Report.Findings, found...)
 	return err
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/host"
-	"github.com/edgewise-ai/edgewise/store"
+	"github.com/edgewise-ai/edgewise/store/documents"
 )
 
 // identityFolder is where the certificate stands in the data folder.
@@ -29,7 +29,7 @@ const keepEvery = time.Minute
 // openBox opens what the box is beside its models: documents, accounts, certificate.
 func (a *App) openBox() error {
 	var err error
-	if a.documents, err = store.OpenDocuments(a.config.DataDir, store.Options{Logger: a.logger.With("part", "store")}); err != nil {
+	if a.documents, err = documents.Open(a.config.DataDir, documents.Options{Logger: a.logger.With("part", "store")}); err != nil {
 		return err
 	}
 	a.box = &box{app: a, started: time.Now().UTC()}

@@ -30,6 +30,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
 	"github.com/edgewise-ai/edgewise/store"
+	"github.com/edgewise-ai/edgewise/store/documents"
 	"github.com/edgewise-ai/edgewise/test/models"
 )
 
@@ -48,7 +49,7 @@ func openStorage(t testing.TB, dir string) *storage {
 	if a.store, err = store.Open(dir, store.Options{SnapshotEvery: -1, Logger: logger}); err != nil {
 		t.Fatalf("the store does not open: %v", err)
 	}
-	if a.documents, err = store.OpenDocuments(dir, store.Options{SnapshotEvery: -1}); err != nil {
+	if a.documents, err = documents.Open(dir, documents.Options{SnapshotEvery: -1}); err != nil {
 		t.Fatalf("the documents do not open: %v", err)
 	}
 	a.box = &box{app: a, documents: a.documents}
@@ -343,14 +344,14 @@ func TestADamagedDocumentDoesNotKeepTheBoxFromStarting(t *testing.T) {
 		t.Errorf("users %v, claimed %v", users, s.accounts.Claimed())
 	}
 	s.close(t)
-	found, err := store.CheckDocuments(s.dir, checkDocument)
+	found, err := documents.Examine(s.dir, checkDocument)
 	if err != nil || len(found) != 5 {
 		t.Errorf("the doctor finds %v, %v", found, err)
 	}
-	if found, err = store.RepairDocuments(s.dir, checkDocument); err != nil || len(found) != 5 {
+	if found, err = documents.Repair(s.dir, checkDocument); err != nil || len(found) != 5 {
 		t.Errorf("the doctor mends %v, %v", found, err)
 	}
-	if found, err = store.CheckDocuments(s.dir, checkDocument); err != nil || len(found) != 0 {
+	if found, err = documents.Examine(s.dir, checkDocument); err != nil || len(found) != 0 {
 		t.Errorf("behind that it finds %v, %v", found, err)
 	}
 }
@@ -406,7 +407,7 @@ func FuzzBackup(f *testing.F) {
 		s.close(t)
 		dir := s.dir
 		s = nil
-		if found, err := store.CheckDocuments(dir, checkDocument); err != nil || len(found) > 0 {
+		if found, err := documents.Examine(dir, checkDocument); err != nil || len(found) > 0 {
 			t.Fatalf("the doctor finds %v, %v", found, err)
 		}
 		again := openStorage(t, dir)

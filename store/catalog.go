@@ -7,17 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/store/disk"
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
-	"golang.org/x/sys/unix"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/database"
+	"github.com/edgewise-ai/edgewise/store/disk"
 )
 
 // device is the file system of a store, and its commits. A test puts a failing one in its place.
@@ -53,16 +52,13 @@ const schema = 1
 
 // The buckets, one a concern. docs/formats/store.md describes keys and values.
 var (
-	metaBucket     = []byte("meta")
 	versionsBucket = []byte("versions")
 	labelsBucket   = []byte("labels")
 	wantedBucket   = []byte("wanted")
 	numbersBucket  = []byte("numbers")
 	deletedBucket  = []byte("deleted")
 	blobsBucket    = []byte("blobs")
-	buckets        = [][]byte{metaBucket, versionsBucket, labelsBucket, wantedBucket, numbersBucket, deletedBucket, blobsBucket}
-
-	schemaKey = []byte("schema")
+	buckets        = [][]byte{database.MetaBucket, versionsBucket, labelsBucket, wantedBucket, numbersBucket, deletedBucket, blobsBucket}
 )
 
 // blobEntry is the value of a blob: how many versions name it.
@@ -95,60 +91,8 @@ func splitVersionKey(k []byte) (id edgewise.ModelID, ok bool) {
 	return edgewise.ModelID{Name: string(name), Version: int64(binary.BigEndian.Uint64(number))}, true
 }
 
-// openBolt opens a bbolt file, making it with the mode where it may. It reports a damaged file as an error, whatever
-// way bbolt takes to say so.
-func openBolt(path string, mode os.FileMode, readOnly bool) (db *bbolt.DB, err error) {
-	var opened *os.File
-	o := &bbolt.Options{
-		Timeout:      LockTimeout,
-		ReadOnly:     readOnly,
-		FreelistType: bbolt.FreelistMapType,
-		NoStatistics: true,
-		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
-			f, err := os.OpenFile(name, flag, mode)
-			opened = f
-			return f, err
-		},
-	}
-	err = guard(func() error {
-		db, err = bbolt.Open(path, mode, o)
-		return err
-	})
-	if err == nil {
-		return db, nil
-	}
-	if opened != nil { // after a panic bbolt has neither closed nor unlocked it, and its mapping would keep the lock
-		_ = unix.Flock(int(opened.Fd()), unix.LOCK_UN)
-		_ = opened.Close()
-	}
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, busyFolder(path)
-	}
-	return nil, err
-}
-
-// viewFile lets fn read one state of a bbolt file that may be damaged.
-func viewFile(db *bbolt.DB, fn func(tx *bbolt.Tx) error) error {
-	return guard(func() error { return db.View(fn) })
-}
-
-// guard runs fn and turns the panics and memory faults with which bbolt meets a damaged file into errors.
-func guard(fn func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = edgewise.Errorf("store.guard", edgewise.Corrupt, "the file is damaged: %v", r)
-		}
-	}()
-	return fn()
-}
-
-func busyFolder(path string) *edgewise.Error {
-	return edgewise.Errorf("store.Open", edgewise.Conflict, "%s is locked: another edgewise runs on this data folder", path)
-}
-
 // readSchema returns the catalog's schema, 0 when it has none.
-func readSchema(tx *bbolt.Tx) (int, error) { return checkFormat(tx, "the catalog", schema) }
+func readSchema(tx *bbolt.Tx) (int, error) { return database.Schema(tx, "the catalog", schema) }
 
 // contents is everything a catalog says.
 type contents struct {
@@ -176,13 +120,13 @@ func readContents(path string) (*contents, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
-	db, err := openBolt(path, catalogMode, true)
+	db, err := database.Open(path, catalogMode, true)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = db.Close() }()
 	c := newContents()
-	err = viewFile(db, c.read)
+	err = database.View(db, c.read)
 	return c, err
 }
 
@@ -286,44 +230,4 @@ func (u *Usage) read(tx *bbolt.Tx) error {
 		u.Blobs, u.Bytes = u.Blobs+1, u.Bytes+e.Size
 		return nil
 	})
-}
-
-// readerKey stands beside schemaKey: the lowest schema that a program must know to read a file. Where it is missing,
-// that is the file's own. A release that only adds, which is the rule, raises the schema and leaves the reader: the
-// release before it, to which a rollback goes back, opens what it has written and leaves alone what it does not know.
-var readerKey = []byte("reader")
-
-// checkFormat returns the schema of a file, 0 when it has none. Errors: Corrupt; Unsupported when it needs a newer
-// reader.
-func checkFormat(tx *bbolt.Tx, what string, known int) (int, error) {
-	meta := tx.Bucket(metaBucket)
-	if meta == nil {
-		return 0, nil
-	}
-	n, err := metaNumber(meta, schemaKey, what, 0)
-	if err != nil {
-		return 0, err
-	}
-	reader, err := metaNumber(meta, readerKey, what, n)
-	if err != nil {
-		return 0, err
-	}
-	if reader > known {
-		return n, edgewise.Errorf("store.Open", edgewise.Unsupported,
-			"%s has schema %d, which can be read from schema %d on, and this release knows schema %d: use a newer edgewise", what, n, reader, known)
-	}
-	return n, nil
-}
-
-// metaNumber reads a number of a file's meta bucket, otherwise when it is not there.
-func metaNumber(meta *bbolt.Bucket, key []byte, what string, otherwise int) (int, error) {
-	text := meta.Get(key)
-	if text == nil {
-		return otherwise, nil
-	}
-	n, err := strconv.Atoi(string(text))
-	if err != nil || n < 1 {
-		return 0, edgewise.Errorf("store.Open", edgewise.Corrupt, "the %s of %s is %.20q, which is no number from 1 on", key, what, text)
-	}
-	return n, nil
 }

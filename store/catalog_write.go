@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/store/disk"
 	"go.etcd.io/bbolt"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/database"
+	"github.com/edgewise-ai/edgewise/store/disk"
 )
 
 // writeCatalog makes a catalog file out of c and puts it at path in one step.
@@ -18,11 +20,11 @@ func writeCatalog(d disk.Disk, path string, c *contents) error {
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	db, err := openBolt(fresh, catalogMode, false)
+	db, err := database.Open(fresh, catalogMode, false)
 	if err != nil {
 		return err
 	}
-	err = guard(func() error { return db.Update(c.write) })
+	err = database.Guard(func() error { return db.Update(c.write) })
 	if err = errors.Join(err, db.Close()); err != nil {
 		return errors.Join(err, os.Remove(fresh))
 	}
@@ -38,7 +40,7 @@ func (c *contents) write(tx *bbolt.Tx) error {
 			return err
 		}
 	}
-	if err := tx.Bucket(metaBucket).Put(schemaKey, []byte(strconv.Itoa(schema))); err != nil {
+	if err := tx.Bucket(database.MetaBucket).Put(database.SchemaKey, []byte(strconv.Itoa(schema))); err != nil {
 		return err
 	}
 	for _, v := range c.versions {

@@ -11,9 +11,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/store/disk"
 	"go.etcd.io/bbolt"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/database"
+	"github.com/edgewise-ai/edgewise/store/disk"
 )
 
 // Check compares the data folder with the catalog without reading the files of versions: every file and blob is there
@@ -30,7 +32,7 @@ func (s *Store) Verify(ctx context.Context) (*Report, error) {
 	if err := s.lockWriter(ctx, op); err != nil { // the walk must not meet a writer
 		return nil, err
 	}
-	err := viewFile(s.db, e.pages)
+	err := database.View(s.db, e.pages)
 	s.unlockWriter()
 	if err != nil {
 		return nil, fail(op, edgewise.ModelID{}, "reading the catalog", err)
@@ -39,7 +41,7 @@ func (s *Store) Verify(ctx context.Context) (*Report, error) {
 }
 
 func (s *Store) examine(ctx context.Context, op string, e *examiner) (*Report, error) {
-	if err := viewFile(s.db, e.refs); err != nil {
+	if err := database.View(s.db, e.refs); err != nil {
 		return nil, fail(op, edgewise.ModelID{}, "reading the catalog", err)
 	}
 	for _, r := range s.Records() {
@@ -51,7 +53,7 @@ func (s *Store) examine(ctx context.Context, op string, e *examiner) (*Report, e
 	}
 	e.unknownFiles(s.view.Load())
 	now := s.view.Load()
-	e.report.Findings = slices.DeleteFunc(e.report.Findings, func(f Finding) bool {
+	e.report.Findings = slices.DeleteFunc(e.report.Findings, func(f database.Finding) bool {
 		there := now.version(f.Model) != nil
 		return f.Model.Version > 0 && there != e.seen[f.Model] // deleted or put while we looked
 	})
@@ -69,7 +71,7 @@ type examiner struct {
 func newExaminer(root layout, hashed bool) *examiner {
 	return &examiner{
 		root:   root,
-		report: &Report{Hashed: hashed, Findings: []Finding{}},
+		report: &Report{Hashed: hashed, Findings: []database.Finding{}},
 		seen:   make(map[edgewise.ModelID]bool),
 		good:   make(map[edgewise.Digest]os.FileInfo),
 	}
@@ -82,7 +84,7 @@ func (e *examiner) version(ctx context.Context, v *edgewise.Version) error {
 	m, err := readManifest(e.root.version(v.ID), v.ID)
 	switch {
 	case err != nil:
-		e.report.find(v.ID, "", "", "manifest cannot be read: %v", bare(err))
+		e.report.find(v.ID, "", "", "manifest cannot be read: %v", database.Bare(err))
 	case m.Digest != v.Digest:
 		e.report.find(v.ID, "", "", "manifest has digest %.12s, the catalog %.12s", m.Digest, v.Digest)
 	}
@@ -119,7 +121,7 @@ func (e *examiner) content(ctx context.Context, path string, f edgewise.File) er
 	}
 	digest, err := disk.Hash(ctx, path)
 	if err != nil {
-		return fmt.Errorf("file %q cannot be read: %w", f.Path, bare(err))
+		return fmt.Errorf("file %q cannot be read: %w", f.Path, database.Bare(err))
 	}
 	if digest != f.Digest {
 		return fmt.Errorf("file %q has SHA-256 %.12s instead of %.12s", f.Path, digest, f.Digest)
@@ -238,7 +240,7 @@ func checkSize(path string, f edgewise.File) error {
 	case errors.Is(err, os.ErrNotExist):
 		return fmt.Errorf("file %q is missing", f.Path)
 	case err != nil:
-		return fmt.Errorf("file %q: %w", f.Path, bare(err))
+		return fmt.Errorf("file %q: %w", f.Path, database.Bare(err))
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("file %q is not a regular file", f.Path)
 	case info.Size() != f.Size:
@@ -249,20 +251,12 @@ func checkSize(path string, f edgewise.File) error {
 
 // Report says what Check, Verify or Repair found. It is made to be printed or encoded as JSON.
 type Report struct {
-	Versions int       `json:"versions"`         // looked at
-	Files    int       `json:"files"`            // of those versions
-	Bytes    int64     `json:"bytes"`            // of those files
-	Hashed   bool      `json:"hashed"`           // whether the files were read and their SHA-256 compared
-	Source   string    `json:"source,omitempty"` // Repair: what labels and desired states were taken from
-	Findings []Finding `json:"findings"`         // empty: all is well
-}
-
-// Finding is one thing that is not as it should be.
-type Finding struct {
-	Model   edgewise.ModelID `json:"model"`            // empty when it is about no model
-	Path    string           `json:"path,omitempty"`   // inside the data folder
-	Problem string           `json:"problem"`          // what is wrong
-	Action  string           `json:"action,omitempty"` // Repair: what was done about it
+	Versions int                `json:"versions"`         // looked at
+	Files    int                `json:"files"`            // of those versions
+	Bytes    int64              `json:"bytes"`            // of those files
+	Hashed   bool               `json:"hashed"`           // whether the files were read and their SHA-256 compared
+	Source   string             `json:"source,omitempty"` // Repair: what labels and desired states were taken from
+	Findings []database.Finding `json:"findings"`         // empty: all is well
 }
 
 // OK tells whether nothing was found.
@@ -289,26 +283,10 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// String returns the finding as one line.
-func (f Finding) String() string {
-	var b strings.Builder
-	if f.Model.Name != "" {
-		fmt.Fprintf(&b, "model %s: ", f.Model)
-	}
-	if f.Path != "" {
-		fmt.Fprintf(&b, "%s: ", f.Path)
-	}
-	b.WriteString(f.Problem)
-	if f.Action != "" {
-		fmt.Fprintf(&b, " -> %s", f.Action)
-	}
-	return b.String()
-}
-
 func (r *Report) count(v *edgewise.Version) {
 	r.Versions, r.Files, r.Bytes = r.Versions+1, r.Files+len(v.Files), r.Bytes+v.Size
 }
 
 func (r *Report) find(id edgewise.ModelID, path, action, format string, args ...any) {
-	r.Findings = append(r.Findings, Finding{Model: id, Path: path, Problem: fmt.Sprintf(format, args...), Action: action})
+	r.Findings = append(r.Findings, database.Finding{Model: id, Path: path, Problem: fmt.Sprintf(format, args...), Action: action})
 }

@@ -2,87 +2,20 @@ package store
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
-	"go.etcd.io/bbolt"
+	"github.com/edgewise-ai/edgewise/test/later"
 )
-
-// newer makes a file what a later release may have made of it, and returns what it has added that has to stay.
-func newer(t *testing.T, db *bbolt.DB, schema, reader string, known [][]byte) (added map[string]string) {
-	t.Helper()
-	added = map[string]string{"galaxies": "m31", "\x00odd": "bytes"}
-	err := db.Update(func(tx *bbolt.Tx) error {
-		var problems []error
-		for name, key := range added {
-			b, err := tx.CreateBucketIfNotExists([]byte(name))
-			if err != nil {
-				return err
-			}
-			problems = append(problems, b.Put([]byte(key), []byte{1, 2, 3}))
-		}
-		meta, err := tx.CreateBucketIfNotExists(metaBucket)
-		if err != nil {
-			return err
-		}
-		problems = append(problems, meta.Put(schemaKey, []byte(schema)), meta.Put([]byte("later"), []byte("x")))
-		if reader != "" {
-			problems = append(problems, meta.Put(readerKey, []byte(reader)))
-		}
-		for _, name := range known {
-			problems = append(problems, grow(tx.Bucket(name)))
-		}
-		return errors.Join(problems...)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return added
-}
-
-// grow gives every document of a bucket a field that nobody knows.
-func grow(b *bbolt.Bucket) error {
-	grown := map[string][]byte{}
-	err := b.ForEach(func(k, v []byte) error {
-		document := map[string]any{}
-		if err := json.Unmarshal(v, &document); err != nil {
-			return err
-		}
-		document["colour_of_the_sky"] = map[string]any{"blue": []int{1, 2}}
-		text, err := json.Marshal(document)
-		grown[string(k)] = text
-		return err
-	})
-	for k, v := range grown {
-		err = errors.Join(err, b.Put([]byte(k), v))
-	}
-	return err
-}
-
-func wantAdded(t *testing.T, db *bbolt.DB, added map[string]string) {
-	t.Helper()
-	if err := db.View(func(tx *bbolt.Tx) error {
-		for name, key := range added {
-			if b := tx.Bucket([]byte(name)); b == nil || len(b.Get([]byte(key))) != 3 {
-				t.Errorf("bucket %q of the later release is lost", name)
-			}
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func TestWhatALaterReleaseHasAddedIsLeftAlone(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, quiet())
 	v := mustUpload(t, s, "cat", 0, map[string]string{"m": "1"})
 	mustLabel(t, s, "cat", "live", v.ID.Version)
-	added := newer(t, s.db, "9", "1", [][]byte{versionsBucket, labelsBucket, blobsBucket})
+	added := later.Make(t, s.db, "9", "1", [][]byte{versionsBucket, labelsBucket, blobsBucket})
 	closeStore(t, s)
 
 	s = open(t, dir, quiet())
@@ -98,7 +31,7 @@ func TestWhatALaterReleaseHasAddedIsLeftAlone(t *testing.T) {
 	if err := s.DeleteVersion(context.Background(), second.ID); err != nil {
 		t.Fatal(err)
 	}
-	wantAdded(t, s.db, added)
+	later.WantAdded(t, s.db, added)
 	closeStore(t, s)
 	if s = open(t, dir, quiet()); len(s.Records()) != 1 {
 		t.Errorf("after a second start: %+v", s.Records())
@@ -124,7 +57,7 @@ func TestWhatNeedsALaterReaderIsRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir, quiet())
-			newer(t, s.db, tt.schema, tt.reader, nil)
+			later.Make(t, s.db, tt.schema, tt.reader, nil)
 			closeStore(t, s)
 			before, err := os.ReadFile(filepath.Join(dir, catalogFile))
 			if err != nil {
@@ -136,59 +69,5 @@ func TestWhatNeedsALaterReaderIsRefused(t *testing.T) {
 				t.Errorf("what cannot be read was changed: %v", err)
 			}
 		})
-	}
-}
-
-func TestDocumentsOfALaterRelease(t *testing.T) {
-	dir := t.TempDir()
-	d, err := OpenDocuments(dir, quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
-	put := func(value string) {
-		t.Helper()
-		if err := d.Update(func(tx edgewise.DocumentsTx) error { return tx.Put("users", "anna", []byte(value)) }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put(`{"name":"anna"}`)
-	added := newer(t, d.db, "5", "1", [][]byte{[]byte("users")})
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if d, err = OpenDocuments(dir, quiet()); err != nil {
-		t.Fatal(err)
-	}
-	put(`{"name":"anna","role":"admin"}`)
-	wantAdded(t, d.db, added)
-	newer(t, d.db, "5", "4", nil)
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
-	_, err = OpenDocuments(dir, quiet())
-	wantKind(t, err, edgewise.Unsupported, "schema 5", "from schema 4 on", "box.db")
-}
-
-func TestDocumentsWithoutANumberGetOne(t *testing.T) {
-	dir := t.TempDir()
-	db, err := bbolt.Open(filepath.Join(dir, documentsFile), 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	d, err := OpenDocuments(dir, quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = d.Close() }()
-	if err := d.db.View(func(tx *bbolt.Tx) error {
-		if got := string(tx.Bucket(metaBucket).Get(schemaKey)); got != "1" {
-			t.Errorf("schema %q", got)
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -10,33 +10,27 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/database"
 	"github.com/edgewise-ai/edgewise/store/disk"
 )
 
 // Names inside the data folder.
 const (
-	catalogFile      = "catalog.db"
-	lockFile         = "lock"
-	blobsFolder      = "blobs"
-	modelsFolder     = "models"
-	stagingFolder    = "staging"
-	snapshotsFolder  = "snapshots"
-	quarantineFolder = "quarantine"
+	catalogFile     = "catalog.db"
+	blobsFolder     = "blobs"
+	modelsFolder    = "models"
+	stagingFolder   = "staging"
+	snapshotsFolder = "snapshots"
 
-	manifestFile  = "manifest.json"
-	filesFolder   = "files"
-	pendingFile   = "pending"    // marks a version folder whose transaction has not been seen to finish
-	linkFile      = "link"       // a hard link on its way into filesFolder
-	reasonFile    = "reason.txt" // why a version was quarantined
-	newSuffix     = ".new"       // a catalog being made
-	partialSuffix = ".tmp"       // a blob or snapshot being made
+	manifestFile = "manifest.json"
+	filesFolder  = "files"
+	pendingFile  = "pending"    // marks a version folder whose transaction has not been seen to finish
+	linkFile     = "link"       // a hard link on its way into filesFolder
+	reasonFile   = "reason.txt" // why a version was quarantined
+	newSuffix    = ".new"       // a catalog being made
 
-	catalogPrefix  = "catalog-" // of the names of snapshots
-	snapshotSuffix = ".db"
-	stampFormat    = "20060102T150405.000Z"
+	catalogPrefix = "catalog-" // of the names of snapshots
 )
 
 // layout is the data folder. Its methods are the only place where names inside it are put together.
@@ -47,12 +41,11 @@ func (l layout) join(parts ...string) string {
 }
 
 func (l layout) catalog() string    { return l.join(catalogFile) }
-func (l layout) lock() string       { return l.join(lockFile) }
 func (l layout) blobs() string      { return l.join(blobsFolder) }
 func (l layout) models() string     { return l.join(modelsFolder) }
 func (l layout) staging() string    { return l.join(stagingFolder) }
 func (l layout) snapshots() string  { return l.join(snapshotsFolder) }
-func (l layout) quarantine() string { return l.join(quarantineFolder) }
+func (l layout) quarantine() string { return l.join(database.QuarantineFolder) }
 
 func (l layout) blob(d edgewise.Digest) string { return l.join(blobsFolder, string(d[:2]), string(d)) }
 
@@ -65,7 +58,7 @@ func (l layout) version(id edgewise.ModelID) string {
 func (l layout) files(id edgewise.ModelID) string { return filepath.Join(l.version(id), filesFolder) }
 
 func (l layout) snapshot(at time.Time) string {
-	return snapshotPath(l.snapshots(), catalogPrefix, at)
+	return database.SnapshotPath(l.snapshots(), catalogPrefix, at)
 }
 
 // relative returns p as seen from the data folder, for messages.
@@ -100,7 +93,7 @@ const digestLength = 64
 
 // isBlob tells whether a file called name inside the folder blobs/prefix is a blob or one being made.
 func isBlob(prefix, name string) (d edgewise.Digest, partial, ok bool) {
-	name, partial = strings.CutSuffix(name, partialSuffix)
+	name, partial = strings.CutSuffix(name, database.PartialSuffix)
 	if !isHex(name, digestLength) || name[:2] != prefix {
 		return "", false, false
 	}
@@ -137,45 +130,6 @@ func (l layout) versionFolders() ([]edgewise.ModelID, error) {
 	return ids, nil
 }
 
-// folderLock keeps other processes out of a data folder.
-type folderLock struct{ f *os.File }
-
-// lockFolder takes the lock file, waiting at most LockTimeout.
-func lockFolder(path string) (*folderLock, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, catalogMode)
-	if err != nil {
-		return nil, err
-	}
-	deadline := time.NewTimer(LockTimeout)
-	defer deadline.Stop()
-	again := time.NewTicker(LockTimeout / 50)
-	defer again.Stop()
-	for {
-		err := tryLock(f)
-		if err == nil {
-			return &folderLock{f}, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return nil, errors.Join(err, f.Close())
-		}
-		select {
-		case <-deadline.C:
-			return nil, errors.Join(busyFolder(path), f.Close())
-		case <-again.C:
-		}
-	}
-}
-
-func tryLock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
-
-// release lets other processes in. The file stays.
-func (l *folderLock) release() error {
-	if l == nil {
-		return nil
-	}
-	return l.f.Close()
-}
-
 // blobs is the folder of content-addressed files. A blob is complete from the moment it has its name, and never
 // written again.
 type blobs struct {
@@ -201,7 +155,7 @@ func (b blobs) place(path string, d edgewise.Digest) error {
 			return err
 		}
 	}
-	partial := to + partialSuffix
+	partial := to + database.PartialSuffix
 	if err := b.clear(partial); err != nil {
 		return err
 	}

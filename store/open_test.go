@@ -14,9 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/edgewise-ai/edgewise"
 	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/database"
 )
 
 func TestSecondOpenSaysThatAnotherEdgewiseRuns(t *testing.T) {
@@ -26,7 +28,7 @@ func TestSecondOpenSaysThatAnotherEdgewiseRuns(t *testing.T) {
 	begun := time.Now()
 	_, err := Open(dir, quiet())
 	wantKind(t, err, edgewise.Conflict, dir, "another edgewise runs")
-	if waited := time.Since(begun); waited < LockTimeout || waited > 20*LockTimeout {
+	if waited := time.Since(begun); waited < database.LockTimeout || waited > 20*database.LockTimeout {
 		t.Errorf("waited %v", waited)
 	}
 	_, err = Repair(ctx, dir, quiet())
@@ -51,11 +53,14 @@ func TestForeignLockOnTheCatalogIsReported(t *testing.T) {
 func TestNewerSchemaIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, quiet())
-	if err := s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(metaBucket).Put(schemaKey, []byte("7")) }); err != nil {
+	err := s.db.Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket(database.MetaBucket).Put(database.SchemaKey, []byte("7"))
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	closeStore(t, s)
-	_, err := Open(dir, quiet())
+	_, err = Open(dir, quiet())
 	wantKind(t, err, edgewise.Unsupported, "schema 7", "schema 1")
 	_, err = Repair(ctx, dir, quiet())
 	wantKind(t, err, edgewise.Unsupported, "schema 7", "schema 1")
@@ -136,8 +141,8 @@ func TestOpenSweepsItsOwnGarbageAndReportsTheRest(t *testing.T) {
 	garbage := []string{
 		filepath.Join(l.staging(), strings.Repeat("0f", 16), filesFolder, "x"),
 		l.join(blobsFolder, "ab", orphan),
-		l.blob(v.Files[0].Digest) + partialSuffix,
-		l.snapshot(time.Now()) + partialSuffix,
+		l.blob(v.Files[0].Digest) + database.PartialSuffix,
+		l.snapshot(time.Now()) + database.PartialSuffix,
 		l.catalog() + newSuffix,
 		filepath.Join(l.version(edgewise.ModelID{Name: "dog", Version: 1}), pendingFile),
 	}
@@ -260,7 +265,7 @@ func TestSnapshotIsMadeOnItsOwnAndOldOnesGo(t *testing.T) {
 		if _, err := upload(s, "cat", 0, map[string]string{"m": strconv.Itoa(n)}); err != nil {
 			t.Fatal(err)
 		}
-		times, err := listSnapshots(s.root.snapshots(), catalogPrefix)
+		times, err := database.ListSnapshots(s.root.snapshots(), catalogPrefix)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,31 +282,13 @@ func TestSnapshotIsMadeOnItsOwnAndOldOnesGo(t *testing.T) {
 		}
 	}
 	closeStore(t, s)
-	times, err := listSnapshots(s.root.snapshots(), catalogPrefix)
+	times, err := database.ListSnapshots(s.root.snapshots(), catalogPrefix)
 	if err != nil || len(times) != 2 {
 		t.Fatalf("%d snapshots are kept, %v", len(times), err)
 	}
 	c, err := readContents(s.root.snapshot(times[1]))
 	if err != nil || len(c.versions) == 0 {
 		t.Fatalf("snapshot holds %d versions, %v", len(c.versions), err)
-	}
-}
-
-func TestUnchangedCatalogIsNotCopied(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, quiet())
-	mustUpload(t, s, "cat", 0, map[string]string{"m": "1"})
-	if err := s.Snapshot(); err != nil {
-		t.Fatal(err)
-	}
-	s.copies.changed.Store(false)
-	wait := s.copies.first(time.Now())
-	if s.copies.changed.Load() || wait > 0 { // SnapshotEvery is negative: due at once, and nothing to do
-		t.Fatalf("changed %t, wait %v", s.copies.changed.Load(), wait)
-	}
-	mustLabel(t, s, "cat", "live", 1)
-	if !s.copies.changed.Load() {
-		t.Fatal("a change was not noted")
 	}
 }
 

@@ -9,9 +9,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/store/disk"
 	"go.etcd.io/bbolt"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/database"
+	"github.com/edgewise-ai/edgewise/store/disk"
 )
 
 // MaxVersion is the highest number that an upload may give a version. Numbers that the store gives go on behind it, so
@@ -110,7 +112,7 @@ func (g *Staging) path(f edgewise.File) string {
 func (s *Store) number(op string, id edgewise.ModelID, was string) (int64, error) {
 	var highest int64
 	var used, again bool
-	err := viewFile(s.db, func(tx *bbolt.Tx) (err error) {
+	err := database.View(s.db, func(tx *bbolt.Tx) (err error) {
 		used = tx.Bucket(deletedBucket).Get(versionKey(id)) != nil
 		again, err = returns(tx, id, was)
 		if err == nil {
@@ -281,7 +283,7 @@ func (p *publication) undo() {
 	}
 	for _, d := range p.placed {
 		_ = s.tidy("remove a blob of a failed upload", s.blobs.clear(s.root.blob(d)))
-		_ = s.tidy("remove a blob of a failed upload", s.blobs.clear(s.root.blob(d)+partialSuffix))
+		_ = s.tidy("remove a blob of a failed upload", s.blobs.clear(s.root.blob(d)+database.PartialSuffix))
 	}
 	if s.view.Load().record(v.ID.Name) == nil {
 		s.removeEmpty(s.root.model(v.ID.Name))

@@ -10,8 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/edgewise-ai/edgewise"
 	"go.etcd.io/bbolt"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/database"
 )
 
 // Rewritten is what changes in a version that gets another name.
@@ -124,7 +126,7 @@ type Renaming struct {
 // Renamings lists what models were renamed and have not got their old names again, by time.
 func (s *Store) Renamings() ([]Renaming, error) {
 	var list []Renaming
-	err := viewFile(s.db, func(tx *bbolt.Tx) error {
+	err := database.View(s.db, func(tx *bbolt.Tx) error {
 		return tx.Bucket(deletedBucket).ForEach(func(k, value []byte) error {
 			var t tombstone
 			id, ok := splitVersionKey(k)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/database"
 	"github.com/edgewise-ai/edgewise/store/disk"
 )
 
@@ -38,15 +39,15 @@ func Repair(ctx context.Context, dir string, o Options) (*Report, error) {
 	}
 	for _, path := range r.root.folders() {
 		if _, err := disk.MakeFolder(r.disk, path); err != nil {
-			return nil, failFolder(op, "making folder", path, err)
+			return nil, database.Fail(op, "making folder", path, err)
 		}
 	}
-	lock, err := lockFolder(r.root.lock())
+	lock, err := database.LockFolder(string(r.root))
 	if err != nil {
-		return nil, failFolder(op, "locking data folder", dir, err)
+		return nil, database.Fail(op, "locking data folder", dir, err)
 	}
-	if err := errors.Join(r.run(ctx), lock.release()); err != nil {
-		return nil, failFolder(op, "repairing data folder", dir, err)
+	if err := errors.Join(r.run(ctx), lock.Release()); err != nil {
+		return nil, database.Fail(op, "repairing data folder", dir, err)
 	}
 	return r.report, nil
 }
@@ -104,7 +105,7 @@ func (r *repair) readOld() error {
 	if kind := edgewise.KindOf(err); kind == edgewise.Unsupported || kind == edgewise.Conflict {
 		return err
 	}
-	times, e := listSnapshots(r.root.snapshots(), catalogPrefix)
+	times, e := database.ListSnapshots(r.root.snapshots(), catalogPrefix)
 	if e != nil {
 		return e
 	}
@@ -117,7 +118,7 @@ func (r *repair) readOld() error {
 		}
 		r.report.find(edgewise.ModelID{}, r.root.relative(path), "left in place", "snapshot cannot be read")
 	}
-	r.report.find(edgewise.ModelID{}, catalogFile, "made again", "catalog cannot be read: %v", bare(err))
+	r.report.find(edgewise.ModelID{}, catalogFile, "made again", "catalog cannot be read: %v", database.Bare(err))
 	return nil
 }
 
@@ -219,7 +220,7 @@ func (r *repair) keepOldCatalog() error {
 
 // asidePath returns where path goes in the quarantine of this run, and makes the folder for it.
 func (r *repair) asidePath(path string) (string, error) {
-	aside := filepath.Join(r.root.quarantine(), r.now.Format(stampFormat), r.root.relative(path))
+	aside := filepath.Join(r.root.quarantine(), r.now.Format(database.StampFormat), r.root.relative(path))
 	return aside, os.MkdirAll(filepath.Dir(aside), disk.FolderMode)
 }
 

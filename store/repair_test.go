@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/edgewise-ai/edgewise"
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/database"
 )
 
 // broken makes a furnished, closed store and hands its layout to harm.
@@ -116,7 +118,7 @@ func TestRepairQuarantinesWhatIsSpoiltInEveryCopy(t *testing.T) {
 	if err != nil || rec.Version(2) != nil || rec.Version(1) == nil || rec.Label("live") != 3 || rec.Label("back") != 1 {
 		t.Fatalf("record %+v, %v", rec, err)
 	}
-	found, err := filepath.Glob(filepath.Join(dir, quarantineFolder, "*", modelsFolder, "cat", "2", "*"))
+	found, err := filepath.Glob(filepath.Join(dir, database.QuarantineFolder, "*", modelsFolder, "cat", "2", "*"))
 	if err != nil || len(found) != 3 {
 		t.Fatalf("quarantine holds %v, %v", found, err)
 	}

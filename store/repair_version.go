@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/database"
 	"github.com/edgewise-ai/edgewise/store/disk"
 )
 
@@ -56,7 +57,7 @@ func (r *repair) keep(ctx context.Context, id edgewise.ModelID, entry *edgewise.
 	v, err := readManifest(r.root.version(id), id)
 	if err != nil || (r.complete && entry != nil && v.Digest != entry.Digest) {
 		if entry == nil {
-			return r.quarantine(id, fmt.Sprintf("its manifest cannot be read and the catalog does not know it: %v", bare(err)))
+			return r.quarantine(id, fmt.Sprintf("its manifest cannot be read and the catalog does not know it: %v", database.Bare(err)))
 		}
 		v = entry
 		if err := r.rewriteManifest(v); err != nil {

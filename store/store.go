@@ -18,9 +18,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/store/disk"
 	"go.etcd.io/bbolt"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/database"
+	"github.com/edgewise-ai/edgewise/store/disk"
 )
 
 // Store is an open data folder. Its methods may be called from any number of goroutines.
@@ -30,7 +32,7 @@ type Store struct {
 	disk    device
 	log     *slog.Logger
 	blobs   blobs
-	lock    *folderLock
+	lock    *database.Lock
 	db      *bbolt.DB
 	rings   sync.Pool // of *ring
 
@@ -41,13 +43,13 @@ type Store struct {
 	closed bool          // guarded by writer
 	broken error         // guarded by writer: the catalog could not be read back after a failed commit
 	budget budget
-	copies *copies // of the catalog
+	copies *database.Copies // of the catalog
 }
 
 // Open opens the data folder dir, making it when it is not there, and sweeps what no version names. It does not read
 // the files of versions; a version whose files are missing or have the wrong size is logged, and Dir refuses it.
 //
-// Kinds of error: Conflict when another process has the folder open (after LockTimeout), Unsupported when a newer
+// Kinds of error: Conflict when another process has the folder open (after database.LockTimeout), Unsupported when a newer
 // release wrote it, Corrupt when the catalog is damaged or is missing while versions are there (Repair mends both).
 func Open(dir string, o Options) (*Store, error) {
 	const op = "store.Open"
@@ -57,18 +59,18 @@ func Open(dir string, o Options) (*Store, error) {
 	s.rings.New = func() any { return newRing() }
 	s.budget = budget{root: s.root, disk: s.disk, reserve: o.Reserve, uploads: o.MaxUploads}
 	if err := s.prepare(); err != nil {
-		return nil, failFolder(op, "opening data folder", dir, err)
+		return nil, database.Fail(op, "opening data folder", dir, err)
 	}
 	if err := s.load(); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
 	s.sweep()
 	s.damaged = s.findDamage()
-	s.copies = &copies{
-		disk: s.disk, log: s.log, db: s.db, file: s.root.catalog(), folder: s.root.snapshots(), prefix: catalogPrefix,
-		every: o.SnapshotEvery, keep: o.Snapshots,
+	s.copies = &database.Copies{
+		Disk: s.disk, Log: s.log, DB: s.db, File: s.root.catalog(), Folder: s.root.snapshots(), Prefix: catalogPrefix,
+		Every: o.SnapshotEvery, Keep: o.Snapshots,
 	}
-	s.copies.start()
+	s.copies.Start()
 	s.writer <- struct{}{}
 	return s, nil
 }
@@ -84,7 +86,7 @@ func (s *Store) prepare() error {
 		}
 	}
 	var err error
-	s.lock, err = lockFolder(s.root.lock())
+	s.lock, err = database.LockFolder(string(s.root))
 	return err
 }
 
@@ -93,9 +95,9 @@ func (s *Store) load() error {
 	const op = "store.Open"
 	path := s.root.catalog()
 	if err := s.ensureCatalog(path); err != nil {
-		return failFolder(op, "making the catalog", path, err)
+		return database.Fail(op, "making the catalog", path, err)
 	}
-	db, err := openBolt(path, catalogMode, false)
+	db, err := database.Open(path, catalogMode, false)
 	if err != nil {
 		return unreadable(path, err)
 	}
@@ -132,7 +134,7 @@ func (s *Store) ensureCatalog(path string) error {
 // reload makes the view from the catalog.
 func (s *Store) reload() error {
 	c := newContents()
-	if err := viewFile(s.db, c.read); err != nil {
+	if err := database.View(s.db, c.read); err != nil {
 		return err
 	}
 	if len(c.problems) > 0 {
@@ -145,7 +147,7 @@ func (s *Store) reload() error {
 // Close waits for the change in progress, stops the snapshots and closes the catalog. Uploads still in flight can only
 // be discarded afterwards. Closing twice does nothing.
 func (s *Store) Close() error {
-	s.copies.end()
+	s.copies.End()
 	<-s.writer
 	defer s.unlockWriter()
 	if s.closed {
@@ -160,7 +162,7 @@ func (s *Store) release() error {
 	if s.db != nil {
 		err = s.db.Close()
 	}
-	return errors.Join(err, s.lock.release())
+	return errors.Join(err, s.lock.Release())
 }
 
 // lockWriter waits for the right to change the catalog.
@@ -212,7 +214,7 @@ func (s *Store) update(op string, id edgewise.ModelID, change func(*bbolt.Tx) er
 func (s *Store) updateAll(op string, id edgewise.ModelID, names []string, change func(*bbolt.Tx) error) error {
 	var next *view
 	committing := false
-	err := guard(func() error {
+	err := database.Guard(func() error {
 		tx, err := s.db.Begin(true)
 		if err != nil {
 			return err
@@ -233,7 +235,7 @@ func (s *Store) updateAll(op string, id edgewise.ModelID, names []string, change
 		return s.disk.Commit(tx)
 	})
 	if err == nil {
-		s.copies.changed.Store(true)
+		s.copies.Note()
 		s.view.Store(next)
 		return nil
 	}
@@ -248,7 +250,7 @@ func (s *Store) updateAll(op string, id edgewise.ModelID, names []string, change
 // Snapshot makes a consistent copy of the catalog and removes the oldest ones over Options.Snapshots. Changes go on
 // meanwhile. Kinds of error: Exhausted when the disk is full, Unavailable after Close.
 func (s *Store) Snapshot() error {
-	if err := s.copies.copy(); err != nil {
+	if err := s.copies.Copy(); err != nil {
 		return fail("store.Snapshot", edgewise.ModelID{}, "copying the catalog", err)
 	}
 	return nil
@@ -292,7 +294,7 @@ type Usage struct {
 func (s *Store) Usage() (Usage, error) {
 	const op = "store.Usage"
 	u := Usage{Reserve: s.options.Reserve}
-	err := viewFile(s.db, u.read)
+	err := database.View(s.db, u.read)
 	if err != nil {
 		return u, fail(op, edgewise.ModelID{}, "reading the catalog", err)
 	}
@@ -317,8 +319,6 @@ const (
 	MaxManifestBytes = 16 << 20
 	// MaxLabels bounds the labels of one model.
 	MaxLabels = 64
-	// LockTimeout is how long Open and Repair wait for another process to leave the data folder.
-	LockTimeout = time.Second
 )
 
 // Options are the bounds of a store. A zero field takes its default, except Reserve.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/database"
 )
 
 // debris is what stands in the data folder without being named by the catalog.
@@ -39,8 +40,8 @@ func (d *debris) scanStaging(l layout) error {
 
 func (d *debris) scanSnapshots(l layout) error {
 	return eachEntry(l.snapshots(), func(path string, e os.DirEntry) error {
-		name, partial := strings.CutSuffix(e.Name(), partialSuffix)
-		_, ours := parseSnapshot(catalogPrefix, name)
+		name, partial := strings.CutSuffix(e.Name(), database.PartialSuffix)
+		_, ours := database.ParseSnapshot(catalogPrefix, name)
 		switch {
 		case !ours || !e.Type().IsRegular():
 			d.foreign = append(d.foreign, path)

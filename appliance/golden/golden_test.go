@@ -14,14 +14,14 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/example"
 	"github.com/edgewise-ai/edgewise/scalar"
-	"github.com/edgewise-ai/edgewise/store"
+	"github.com/edgewise-ai/edgewise/store/documents"
 	"github.com/edgewise-ai/edgewise/store/files"
 )
 
 // fixture is a model "m" with two versions, and goldens of it in a folder of its own.
 type fixture struct {
 	*Goldens
-	documents *store.Documents
+	documents *documents.Documents
 	folder    string
 	record    *edgewise.Record
 	answer    func(ctx context.Context, req *edgewise.Request) ([]edgewise.Tensor, error)
@@ -45,7 +45,7 @@ func newFixture(t *testing.T) *fixture {
 		{ID: edgewise.ModelID{Name: "m", Version: 1}}, {ID: edgewise.ModelID{Name: "m", Version: 2}},
 	}}}
 	var err error
-	if f.documents, err = store.OpenDocuments(f.folder, store.Options{}); err != nil {
+	if f.documents, err = documents.Open(f.folder, documents.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = f.documents.Close() })

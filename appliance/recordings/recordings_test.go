@@ -16,7 +16,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/example"
 	"github.com/edgewise-ai/edgewise/appliance/tap"
-	"github.com/edgewise-ai/edgewise/store"
+	"github.com/edgewise-ai/edgewise/store/documents"
 )
 
 // box has recordings of the model "cat" with the tensors x and y.
@@ -29,7 +29,7 @@ type box struct {
 
 func openBox(t testing.TB) *box {
 	t.Helper()
-	documents, err := store.OpenDocuments(t.TempDir(), store.Options{})
+	documents, err := documents.Open(t.TempDir(), documents.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/rollout"
 	"github.com/edgewise-ai/edgewise/store"
+	"github.com/edgewise-ai/edgewise/store/documents"
 )
 
 var rolloutKills = flag.Int("fault.rollouts", 15, "how often a process that rolls versions out is killed")
@@ -32,7 +33,7 @@ const rolloutEnv = "EDGEWISE_FAULT_ROLLOUT_DIR"
 // takes effect.
 type rolled struct {
 	*store.Store
-	documents *store.Documents
+	documents *documents.Documents
 	said      io.Writer
 
 	mu    sync.Mutex // guards split
@@ -44,7 +45,7 @@ func openRolled(dir string, said io.Writer) (*rolled, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := store.OpenDocuments(dir, store.Options{SnapshotEvery: -1, Logger: slog.New(slog.DiscardHandler)})
+	d, err := documents.Open(dir, documents.Options{SnapshotEvery: -1, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/store"
+	"github.com/edgewise-ai/edgewise/store/documents"
 )
 
 // looker makes the disks that cuts leave and looks into them without a start: which slot GRUB would take and whether it
@@ -269,7 +270,7 @@ func wholeModel(s *store.Store, model string, want []byte) error {
 
 // wholeAccount lets the user in who claimed the box.
 func wholeAccount(dir string) error {
-	documents, err := store.OpenDocuments(dir, store.Options{SnapshotEvery: -1})
+	documents, err := documents.Open(dir, documents.Options{SnapshotEvery: -1})
 	if err != nil {
 		return err
 	}

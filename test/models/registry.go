@@ -16,6 +16,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/store"
+	"github.com/edgewise-ai/edgewise/store/documents"
 )
 
 // Memory is what all models of a Registry may take together. Those of Echo take nothing unless they say so.
@@ -36,7 +37,7 @@ func (NoGPUs) Slowed(edgewise.Device) string { return "" }
 type Registry struct {
 	*registry.Registry
 	T         *testing.T
-	Documents *store.Documents
+	Documents *documents.Documents
 	Store     *store.Store
 	Manager   *manager.Manager
 	Backend   *Echo
@@ -59,7 +60,7 @@ func New(t *testing.T, cached int64) *Registry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	documents, err := store.OpenDocuments(t.TempDir(), store.Options{Logger: logger})
+	documents, err := documents.Open(t.TempDir(), documents.Options{Logger: logger})
 	if err != nil {
 		t.Fatal(err)
 	}

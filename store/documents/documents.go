@@ -1,134 +1,154 @@
-package store
+// Package documents keeps what belongs to the box and not to a model, in one file of bbolt beside the catalog.
+package documents
 
 import (
 	"cmp"
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
 
-	"github.com/edgewise-ai/edgewise"
 	"go.etcd.io/bbolt"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/database"
+	"github.com/edgewise-ai/edgewise/store/disk"
 )
 
-// documentsFile is the file of Documents in the data folder, for its owner alone, and so is the folder of its
-// snapshots.
+// The file in the data folder, for its owner alone, and so is the folder of its snapshots.
 const (
-	documentsFile       = "box.db"
-	documentsMode       = 0o600
-	documentsFolder     = "box-snapshots"
-	documentsFolderMode = 0o700
-	documentsPrefix     = "box-" // of the names of snapshots
+	fileName   = "box.db"
+	fileMode   = 0o600
+	folderName = "box-snapshots"
+	folderMode = 0o700
+	prefix     = "box-" // of the names of snapshots
 )
 
-// Defaults of Options for documents: logs in them change all the time.
+// Defaults of the fields of Options that are zero: logs in the file change all the time.
 const (
-	DefaultDocumentsSnapshotEvery = 6 * time.Hour
-	DefaultDocumentsSnapshots     = 8
+	DefaultSnapshotEvery = 6 * time.Hour
+	DefaultSnapshots     = 8
 )
 
-// Documents keeps what belongs to the box and not to a model: accounts, logs, drafts. A document is bytes under a
+// Options say how the documents are kept. A zero field takes its default.
+type Options struct {
+	// SnapshotEvery is how often the file is copied when it has changed. Negative: never.
+	SnapshotEvery time.Duration
+	// Snapshots is how many copies are kept.
+	Snapshots int
+	// Logger receives what goes wrong with a snapshot. nil discards.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	o.SnapshotEvery = cmp.Or(o.SnapshotEvery, DefaultSnapshotEvery)
+	o.Snapshots = cmp.Or(o.Snapshots, DefaultSnapshots)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Documents keep what belongs to the box and not to a model: accounts, logs, drafts. A document is bytes under a
 // bucket and a key. It is a file beside the catalog, so that copies of the catalog hold no secrets. It is safe for
 // concurrent use.
 type Documents struct {
 	db     *bbolt.DB
 	path   string
-	copies *copies
+	copies *database.Copies
 }
 
-// OpenDocuments opens the documents of a data folder that exists, making the file when it is not there. Of the options
-// it uses SnapshotEvery and Snapshots, which have defaults of their own, and Logger. Errors: Conflict when another
-// process has it open, Corrupt, Internal.
-func OpenDocuments(dir string, o Options) (*Documents, error) {
-	o.SnapshotEvery = cmp.Or(o.SnapshotEvery, DefaultDocumentsSnapshotEvery)
-	o.Snapshots = cmp.Or(o.Snapshots, DefaultDocumentsSnapshots)
+// Open opens the documents of a data folder that exists, making the file when it is not there. Errors: Conflict when
+// another process has it open, Corrupt, Internal.
+func Open(dir string, o Options) (*Documents, error) {
 	o = o.withDefaults()
-	d, err := openDocuments(dir)
+	d, err := openFile(dir)
 	if err != nil {
 		return nil, err
 	}
 	if err := d.checkFormat(); err != nil {
 		return nil, errors.Join(err, d.db.Close())
 	}
-	folder := filepath.Join(dir, documentsFolder)
-	if err := errors.Join(os.MkdirAll(folder, documentsFolderMode), removePartial(folder)); err != nil {
-		return nil, errors.Join(failFolder("store.OpenDocuments", "making folder", folder, err), d.db.Close())
+	folder := filepath.Join(dir, folderName)
+	if err := errors.Join(os.MkdirAll(folder, folderMode), removePartial(folder)); err != nil {
+		return nil, errors.Join(database.Fail("documents.Open", "making folder", folder, err), d.db.Close())
 	}
-	d.copies = &copies{
-		disk: o.disk, log: o.Logger, db: d.db, file: d.path, folder: folder, prefix: documentsPrefix,
-		every: o.SnapshotEvery, keep: o.Snapshots,
+	d.copies = &database.Copies{
+		Disk: disk.OS{}, Log: o.Logger, DB: d.db, File: d.path, Folder: folder, Prefix: prefix,
+		Every: o.SnapshotEvery, Keep: o.Snapshots,
 	}
-	d.copies.start()
+	d.copies.Start()
 	return d, nil
 }
 
 // removePartial removes snapshots whose making was interrupted.
 func removePartial(folder string) error {
-	paths, err := filepath.Glob(filepath.Join(folder, documentsPrefix+"*"+partialSuffix))
+	paths, err := filepath.Glob(filepath.Join(folder, prefix+"*"+database.PartialSuffix))
 	for _, path := range paths {
 		err = errors.Join(err, os.Remove(path))
 	}
 	return err
 }
 
-func openDocuments(dir string) (*Documents, error) {
-	path := filepath.Join(dir, documentsFile)
-	db, err := openBolt(path, documentsMode, false)
+func openFile(dir string) (*Documents, error) {
+	path := filepath.Join(dir, fileName)
+	db, err := database.Open(path, fileMode, false)
 	if err == nil {
 		return &Documents{db: db, path: path}, nil
 	}
 	if edgewise.KindOf(err) == edgewise.Conflict {
 		return nil, err
 	}
-	return nil, edgewise.Errorf("store.OpenDocuments", edgewise.Corrupt,
+	return nil, edgewise.Errorf("documents.Open", edgewise.Corrupt,
 		"%s cannot be read: %w: edgewise doctor --repair puts its latest snapshot back", path, err)
 }
 
-// documentsSchema is the number of the file's format.
-const documentsSchema = 1
+// schema is the number of the file's format.
+const schema = 1
 
-// checkFormat refuses a file that needs a newer program, and gives one that has no number its own.
+// database.Schema refuses a file that needs a newer program, and gives one that has no number its own.
 func (d *Documents) checkFormat() error {
 	var n int
 	err := d.db.View(func(tx *bbolt.Tx) error {
-		return guard(func() (err error) { n, err = checkFormat(tx, d.path, documentsSchema); return err })
+		return database.Guard(func() (err error) { n, err = database.Schema(tx, d.path, schema); return err })
 	})
 	if err != nil || n != 0 {
 		return d.done(err)
 	}
 	return d.done(d.db.Update(func(tx *bbolt.Tx) error {
-		meta, err := tx.CreateBucketIfNotExists(metaBucket)
+		meta, err := tx.CreateBucketIfNotExists(database.MetaBucket)
 		if err != nil {
 			return err
 		}
-		return meta.Put(schemaKey, []byte(strconv.Itoa(documentsSchema)))
+		return meta.Put(database.SchemaKey, []byte(strconv.Itoa(schema)))
 	}))
 }
 
 // Close makes no more snapshots and closes the file when no transaction is in progress. A second call does nothing.
 func (d *Documents) Close() error {
-	d.copies.end()
+	d.copies.End()
 	if err := d.db.Close(); err != nil {
-		return edgewise.Errorf("store.Documents.Close", edgewise.Internal, "%s: %w", d.path, err)
+		return edgewise.Errorf("documents.Close", edgewise.Internal, "%s: %w", d.path, err)
 	}
 	return nil
 }
 
-// documentsTx is an edgewise.DocumentsTx.
-type documentsTx struct{ tx *bbolt.Tx }
+// transaction is an edgewise.DocumentsTx.
+type transaction struct{ tx *bbolt.Tx }
 
 // View lets fn read one state.
 func (d *Documents) View(fn func(tx edgewise.DocumentsTx) error) error {
-	return d.done(d.db.View(func(tx *bbolt.Tx) error { return guard(func() error { return fn(documentsTx{tx}) }) }))
+	return d.done(d.db.View(func(tx *bbolt.Tx) error { return database.Guard(func() error { return fn(transaction{tx}) }) }))
 }
 
 // Update lets fn change documents: all of it is on disk when Update returns nil, and none of it otherwise.
 func (d *Documents) Update(fn func(tx edgewise.DocumentsTx) error) error {
-	err := d.db.Update(func(tx *bbolt.Tx) error { return guard(func() error { return fn(documentsTx{tx}) }) })
+	err := d.db.Update(func(tx *bbolt.Tx) error { return database.Guard(func() error { return fn(transaction{tx}) }) })
 	if err == nil {
-		d.copies.changed.Store(true)
+		d.copies.Note()
 	}
 	return d.done(err)
 }
@@ -140,11 +160,11 @@ func (d *Documents) done(err error) error {
 	if _, own := errors.AsType[*edgewise.Error](err); own {
 		return err
 	}
-	return failFolder("store.Documents", "changing", d.path, err)
+	return database.Fail("documents.Update", "changing", d.path, err)
 }
 
 // Get returns a document, nil when there is none.
-func (t documentsTx) Get(bucket, key string) []byte {
+func (t transaction) Get(bucket, key string) []byte {
 	b := t.tx.Bucket([]byte(bucket))
 	if b == nil {
 		return nil
@@ -153,7 +173,7 @@ func (t documentsTx) Get(bucket, key string) []byte {
 }
 
 // Put stores a document, in place of one that is there.
-func (t documentsTx) Put(bucket, key string, value []byte) error {
+func (t transaction) Put(bucket, key string, value []byte) error {
 	b, err := t.tx.CreateBucketIfNotExists([]byte(bucket))
 	if err != nil {
 		return err
@@ -162,7 +182,7 @@ func (t documentsTx) Put(bucket, key string, value []byte) error {
 }
 
 // Delete removes a document; it may be missing.
-func (t documentsTx) Delete(bucket, key string) error {
+func (t transaction) Delete(bucket, key string) error {
 	b := t.tx.Bucket([]byte(bucket))
 	if b == nil {
 		return nil
@@ -171,7 +191,7 @@ func (t documentsTx) Delete(bucket, key string) error {
 }
 
 // Each calls fn for every document of a bucket, by key, until fn returns an error.
-func (t documentsTx) Each(bucket string, fn func(key string, value []byte) error) error {
+func (t transaction) Each(bucket string, fn func(key string, value []byte) error) error {
 	b := t.tx.Bucket([]byte(bucket))
 	if b == nil {
 		return nil
@@ -181,7 +201,7 @@ func (t documentsTx) Each(bucket string, fn func(key string, value []byte) error
 
 // Append stores a document under the next number of its bucket, from 1 on. encode gets the number. A bucket that is
 // appended to holds nothing else.
-func (t documentsTx) Append(bucket string, encode func(number uint64) ([]byte, error)) (uint64, error) {
+func (t transaction) Append(bucket string, encode func(number uint64) ([]byte, error)) (uint64, error) {
 	b, err := t.tx.CreateBucketIfNotExists([]byte(bucket))
 	if err != nil {
 		return 0, err
@@ -199,7 +219,7 @@ func (t documentsTx) Append(bucket string, encode func(number uint64) ([]byte, e
 
 // Backward calls fn for what was appended to a bucket, latest first, as long as fn returns true; only what has a
 // smaller number than before, unless that is 0.
-func (t documentsTx) Backward(bucket string, before uint64, fn func(number uint64, value []byte) bool) {
+func (t transaction) Backward(bucket string, before uint64, fn func(number uint64, value []byte) bool) {
 	b := t.tx.Bucket([]byte(bucket))
 	if b == nil {
 		return
@@ -221,7 +241,7 @@ func (t documentsTx) Backward(bucket string, before uint64, fn func(number uint6
 }
 
 // Forward calls fn for what was appended to a bucket, oldest first, as long as fn returns true.
-func (t documentsTx) Forward(bucket string, fn func(number uint64, value []byte) bool) {
+func (t transaction) Forward(bucket string, fn func(number uint64, value []byte) bool) {
 	b := t.tx.Bucket([]byte(bucket))
 	if b == nil {
 		return
@@ -235,7 +255,7 @@ func (t documentsTx) Forward(bucket string, fn func(number uint64, value []byte)
 }
 
 // Drop removes the oldest n documents that were appended to a bucket.
-func (t documentsTx) Drop(bucket string, n int) error {
+func (t transaction) Drop(bucket string, n int) error {
 	b := t.tx.Bucket([]byte(bucket))
 	if b == nil {
 		return nil

@@ -1,4 +1,4 @@
-package store
+package documents
 
 import (
 	"errors"
@@ -12,9 +12,12 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-func mustOpenDocuments(t *testing.T, dir string) *Documents {
+// quiet are options without the goroutine of snapshots.
+func quiet() Options { return Options{SnapshotEvery: -1} }
+
+func mustOpen(t *testing.T, dir string) *Documents {
 	t.Helper()
-	d, err := OpenDocuments(dir, quiet())
+	d, err := Open(dir, quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +27,7 @@ func mustOpenDocuments(t *testing.T, dir string) *Documents {
 
 func TestDocumentsAreThereAgainAfterARestart(t *testing.T) {
 	dir := t.TempDir()
-	d := mustOpenDocuments(t, dir)
+	d := mustOpen(t, dir)
 	err := d.Update(func(tx edgewise.DocumentsTx) error {
 		return errors.Join(tx.Put("a", "x", []byte("1")), tx.Put("a", "y", []byte("2")), tx.Put("b", "x", []byte("3")),
 			tx.Delete("a", "y"), tx.Delete("none", "y"))
@@ -35,12 +38,12 @@ func TestDocumentsAreThereAgainAfterARestart(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	info, err := os.Stat(filepath.Join(dir, documentsFile))
+	info, err := os.Stat(filepath.Join(dir, fileName))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file is %v, %v: want it for its owner alone", info.Mode(), err)
 	}
 	var seen []string
-	err = mustOpenDocuments(t, dir).View(func(tx edgewise.DocumentsTx) error {
+	err = mustOpen(t, dir).View(func(tx edgewise.DocumentsTx) error {
 		if tx.Get("a", "y") != nil || tx.Get("none", "y") != nil || string(tx.Get("b", "x")) != "3" {
 			t.Error("Get returns something else")
 		}
@@ -55,7 +58,7 @@ func TestDocumentsAreThereAgainAfterARestart(t *testing.T) {
 }
 
 func TestAFailedUpdateChangesNothing(t *testing.T) {
-	d := mustOpenDocuments(t, t.TempDir())
+	d := mustOpen(t, t.TempDir())
 	cause := edgewise.Errorf("test", edgewise.Conflict, "no")
 	err := d.Update(func(tx edgewise.DocumentsTx) error { return errors.Join(tx.Put("a", "x", []byte("1")), cause) })
 	if !errors.Is(err, cause) {
@@ -70,7 +73,7 @@ func TestAFailedUpdateChangesNothing(t *testing.T) {
 }
 
 func TestWhatIsAppendedIsReadBothWays(t *testing.T) {
-	d := mustOpenDocuments(t, t.TempDir())
+	d := mustOpen(t, t.TempDir())
 	for range 5 {
 		err := d.Update(func(tx edgewise.DocumentsTx) error {
 			_, err := tx.Append("log", func(n uint64) ([]byte, error) { return fmt.Append(nil, n), nil })
@@ -104,21 +107,21 @@ func TestWhatIsAppendedIsReadBothWays(t *testing.T) {
 
 func TestDocumentsAreOpenOnce(t *testing.T) {
 	dir := t.TempDir()
-	mustOpenDocuments(t, dir)
-	if _, err := OpenDocuments(dir, quiet()); err == nil || edgewise.KindOf(err) != edgewise.Conflict {
+	mustOpen(t, dir)
+	if _, err := Open(dir, quiet()); err == nil || edgewise.KindOf(err) != edgewise.Conflict {
 		t.Errorf("got %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(t.TempDir(), documentsFile), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(t.TempDir(), fileName), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestDamagedDocumentsAreRefused(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, documentsFile), []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, fileName), []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenDocuments(dir, quiet()); err == nil || edgewise.KindOf(err) != edgewise.Corrupt {
+	if _, err := Open(dir, quiet()); err == nil || edgewise.KindOf(err) != edgewise.Corrupt {
 		t.Errorf("got %v", err)
 	}
 }

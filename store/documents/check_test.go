@@ -1,4 +1,4 @@
-package store
+package documents
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/database"
 )
 
 // even refuses documents of an odd length.
@@ -21,10 +22,10 @@ func even(bucket, key string, value []byte) error {
 	return nil
 }
 
-// fillDocuments stores documents and makes a snapshot.
-func fillDocuments(t *testing.T, dir string, values map[string]string) {
+// fill stores documents and makes a snapshot.
+func fill(t *testing.T, dir string, values map[string]string) {
 	t.Helper()
-	d, err := OpenDocuments(dir, quiet())
+	d, err := Open(dir, quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,14 +37,14 @@ func fillDocuments(t *testing.T, dir string, values map[string]string) {
 		}
 		return nil
 	})
-	if err = errors.Join(err, d.copies.copy(), d.Close()); err != nil {
+	if err = errors.Join(err, d.copies.Copy(), d.Close()); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func document(t *testing.T, dir, key string) string {
 	t.Helper()
-	d := mustOpenDocuments(t, dir)
+	d := mustOpen(t, dir)
 	defer func() { _ = d.Close() }()
 	var value string
 	_ = d.View(func(tx edgewise.DocumentsTx) error {
@@ -53,13 +54,13 @@ func document(t *testing.T, dir, key string) string {
 	return value
 }
 
-func wantFindings(t *testing.T, found []Finding, err error, parts ...string) {
+func wantFindings(t *testing.T, found []database.Finding, err error, parts ...string) {
 	t.Helper()
 	if err != nil || len(found) != len(parts) {
 		t.Fatalf("found %v, %v; want %d findings", found, err, len(parts))
 	}
 	for i, part := range parts {
-		if text := found[i].String(); !strings.Contains(text, part) || !strings.HasPrefix(text, documentsFile) {
+		if text := found[i].String(); !strings.Contains(text, part) || !strings.HasPrefix(text, fileName) {
 			t.Errorf("finding %q, want %q in it", text, part)
 		}
 	}
@@ -67,25 +68,25 @@ func wantFindings(t *testing.T, found []Finding, err error, parts ...string) {
 
 func TestADocumentThatIsRefusedIsFoundAndRemoved(t *testing.T) {
 	dir := t.TempDir()
-	fillDocuments(t, dir, map[string]string{"good": "{}", "bad": "{", "worse": "???"})
-	found, err := CheckDocuments(dir, even)
+	fill(t, dir, map[string]string{"good": "{}", "bad": "{", "worse": "???"})
+	found, err := Examine(dir, even)
 	wantFindings(t, found, err, `"bad" of users is odd`, `"worse" of users is odd`)
 	if document(t, dir, "bad") != "{" {
 		t.Error("the check changed something")
 	}
-	found, err = RepairDocuments(dir, even)
+	found, err = Repair(dir, even)
 	wantFindings(t, found, err, "removed; the file as it was is quarantine/", "removed")
 	if document(t, dir, "bad") != "" || document(t, dir, "good") != "{}" {
 		t.Error("not the refused documents alone are gone")
 	}
-	kept, _ := filepath.Glob(filepath.Join(dir, quarantineFolder, "*", documentsFile))
+	kept, _ := filepath.Glob(filepath.Join(dir, database.QuarantineFolder, "*", fileName))
 	if len(kept) != 1 {
 		t.Fatalf("%d copies are in quarantine", len(kept))
 	}
-	if info, err := os.Stat(kept[0]); err != nil || info.Mode().Perm() != documentsMode {
+	if info, err := os.Stat(kept[0]); err != nil || info.Mode().Perm() != fileMode {
 		t.Errorf("the copy is %v, %v: want it for its owner alone", info.Mode(), err)
 	}
-	found, err = CheckDocuments(dir, even)
+	found, err = Examine(dir, even)
 	wantFindings(t, found, err)
 }
 
@@ -119,25 +120,25 @@ func TestADamagedFileOfDocumentsIsPutBackFromItsSnapshot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			for _, value := range []string{"first!", "second", "third!"} {
-				fillDocuments(t, dir, map[string]string{"a": value})
+				fill(t, dir, map[string]string{"a": value})
 			}
-			folder := filepath.Join(dir, documentsFolder)
-			times, err := listSnapshots(folder, documentsPrefix)
+			folder := filepath.Join(dir, folderName)
+			times, err := database.ListSnapshots(folder, prefix)
 			if err != nil || len(times) != 3 {
 				t.Fatal(times, err)
 			}
 			for _, at := range times[test.snapshots:] {
-				spoilPages(t, snapshotPath(folder, documentsPrefix, at))
+				spoilPages(t, database.SnapshotPath(folder, prefix, at))
 			}
-			spoilPages(t, filepath.Join(dir, documentsFile))
-			found, err := CheckDocuments(dir, even)
+			spoilPages(t, filepath.Join(dir, fileName))
+			found, err := Examine(dir, even)
 			wantFindings(t, found, err, "damaged")
-			found, err = RepairDocuments(dir, even)
+			found, err = Repair(dir, even)
 			wantFindings(t, found, err, test.parts...)
 			if got := document(t, dir, "a"); got != test.want {
 				t.Errorf("the document is %q, want %q", got, test.want)
 			}
-			if kept, _ := filepath.Glob(filepath.Join(dir, quarantineFolder, "*", documentsFile)); len(kept) != 1 {
+			if kept, _ := filepath.Glob(filepath.Join(dir, database.QuarantineFolder, "*", fileName)); len(kept) != 1 {
 				t.Errorf("%d copies are in quarantine", len(kept))
 			}
 		})
@@ -146,34 +147,34 @@ func TestADamagedFileOfDocumentsIsPutBackFromItsSnapshot(t *testing.T) {
 
 func TestDocumentsInUseAreNotRepaired(t *testing.T) {
 	dir := t.TempDir()
-	mustOpenDocuments(t, dir)
-	if _, err := CheckDocuments(dir, even); edgewise.KindOf(err) != edgewise.Conflict {
+	mustOpen(t, dir)
+	if _, err := Examine(dir, even); edgewise.KindOf(err) != edgewise.Conflict {
 		t.Errorf("check: %v", err)
 	}
-	if _, err := RepairDocuments(dir, even); edgewise.KindOf(err) != edgewise.Conflict {
+	if _, err := Repair(dir, even); edgewise.KindOf(err) != edgewise.Conflict {
 		t.Errorf("repair: %v", err)
 	}
 }
 
 func TestAFolderWithoutDocumentsIsWhole(t *testing.T) {
-	found, err := CheckDocuments(t.TempDir(), even)
+	found, err := Examine(t.TempDir(), even)
 	wantFindings(t, found, err)
-	found, err = RepairDocuments(t.TempDir(), even)
+	found, err = Repair(t.TempDir(), even)
 	wantFindings(t, found, err)
 }
 
 func TestSnapshotsOfDocumentsAreForTheirOwnerAlone(t *testing.T) {
 	dir := t.TempDir()
-	fillDocuments(t, dir, map[string]string{"a": "secret"})
-	info, err := os.Stat(filepath.Join(dir, documentsFolder))
-	if err != nil || info.Mode().Perm() != documentsFolderMode {
+	fill(t, dir, map[string]string{"a": "secret"})
+	info, err := os.Stat(filepath.Join(dir, folderName))
+	if err != nil || info.Mode().Perm() != folderMode {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	partial := snapshotPath(filepath.Join(dir, documentsFolder), documentsPrefix, time.Now()) + partialSuffix
+	partial := database.SnapshotPath(filepath.Join(dir, folderName), prefix, time.Now()) + database.PartialSuffix
 	if err := os.WriteFile(partial, []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	mustOpenDocuments(t, dir)
+	mustOpen(t, dir)
 	if _, err := os.Stat(partial); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a snapshot that was interrupted is still there: %v", err)
 	}
