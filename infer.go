@@ -22,6 +22,7 @@ type Request struct {
 	Callers    []string  // of the request of a step: the models that wait for its response, outermost first
 	Pictures   []string  // the outputs that are wanted as Pictures where the model can make them
 	Trial      bool      // the inputs are made up, to find out whether the version works
+	Background bool      // nobody waits for the answer: a version that can runs it in time that no other request wants
 }
 
 // Came returns when the request arrived: Arrived, or now when that is zero.
@@ -206,6 +207,7 @@ type RunOptions struct {
 	Callers    []string       // see Request
 	Pictures   []string       // see Request
 	Trial      bool           // see Request
+	Background bool           // the run has only time that no other run wants; for an Instance that has said that it can
 	Solo       bool           // nothing else runs on the machine: the run may take Concurrency.Solo cores
 	// the core, counted from 1, that no other run has: where the run's thread is best kept; 0: none
 	Core   int

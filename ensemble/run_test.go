@@ -169,10 +169,11 @@ func TestFlagsOfTheRequestReachTheSteps(t *testing.T) {
 	e := z.ensemble(pipeline(0, one, y, stepOf("a", names{"x": "x"}, names{"y": "y"})))
 	req := request(1)
 	req.Priority, req.Timeout, req.Parameters = 3, time.Hour, map[string]any{"k": "v"}
-	req.Sequence = edgewise.Sequence{ID: 9, Start: true}
+	req.Sequence, req.Background = edgewise.Sequence{ID: 9, Start: true}, true
 	r := ask(t, e, req)
 	got := z.asked["a"][0]
-	if got.ID != "id" || got.Priority != 3 || got.Timeout != time.Hour || got.Parameters["k"] != "v" || got.Sequence != req.Sequence {
+	if got.ID != "id" || got.Priority != 3 || got.Timeout != time.Hour || got.Parameters["k"] != "v" || got.Sequence != req.Sequence ||
+		!got.Background {
 		t.Errorf("the step got %+v", got)
 	}
 	if got.Model != (edgewise.ModelID{Name: "a", Version: 1}) {

@@ -158,6 +158,7 @@ func (r *run) ask(ctx context.Context, i int, inputs []edgewise.Tensor, want []s
 	req := &edgewise.Request{
 		ID: r.req.ID, Model: s.id, Inputs: inputs, Outputs: want, Parameters: r.req.Parameters,
 		Priority: r.req.Priority, Timeout: r.req.Timeout, Callers: r.req.Callers, Pictures: r.pictures(s, want),
+		Background: r.req.Background,
 	}
 	if s.fan == nil {
 		req.Sequence = r.req.Sequence

@@ -297,6 +297,9 @@ func (b *box) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Respo
 	if req.Model != (edgewise.ModelID{Name: "m", Version: 2}) {
 		b.t.Errorf("a request of the shadow goes to %v", req.Model)
 	}
+	if !req.Background {
+		b.t.Error("a request of the shadow keeps others waiting")
+	}
 	b.shadowed++
 	values, err := b.shadow(ctx, b.shadowed)
 	return &edgewise.Response{Model: req.Model, Outputs: []edgewise.Tensor{b.output(values)}}, err

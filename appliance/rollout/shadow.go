@@ -92,7 +92,7 @@ func (h *shadow) receive(f *tap.Finished) {
 	}
 	req := f.Request
 	req.Model = edgewise.ModelID{Name: h.model, Version: h.trial.candidate}
-	req.Arrived, req.Timeout, req.Priority = time.Time{}, 0, 0
+	req.Arrived, req.Timeout, req.Priority, req.Background = time.Time{}, 0, 0, true
 	ctx, cancel := context.WithTimeout(h.ctx, shadowTime)
 	defer cancel()
 	resp, err := h.infer.Infer(ctx, &req)

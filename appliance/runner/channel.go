@@ -19,6 +19,7 @@ type channel struct {
 	fd                int // of the socket
 	memory            []byte
 	requests, answers *mailbox
+	background        bool          // for runs in the background, on a thread that gives way to all others
 	run               atomic.Uint64 // the number of the run in progress, 0 between runs
 	core              int           // on which the child's thread waits
 	buf               []byte
@@ -64,24 +65,24 @@ func (p *process) acquire(ctx context.Context, i *Instance, options edgewise.Run
 		}
 	}
 	b := planWait(options)
-	if l := p.choose(i, b.core); l != nil {
+	if l := p.choose(i, b.core, options.Background); l != nil {
 		return l, b, nil
 	}
-	l, err := p.open(i)
+	l, err := p.open(i, options.Background)
 	if err != nil {
 		<-p.slots
 	}
 	return l, b, host.NameLimit(err)
 }
 
-// choose removes an idle channel of a member from the list. It returns nil when none is idle, or none on the core while
-// there may be more channels.
-func (p *process) choose(m *Instance, core int) *channel {
+// choose removes an idle channel of a member from the list, one for runs in the background or another. It returns nil
+// when none is idle, or none on the core while there may be more channels.
+func (p *process) choose(m *Instance, core int, background bool) *channel {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	best := -1
 	for n, l := range p.idle {
-		if l.member == m && (best < 0 || l.core == core || p.idle[best].core != core) {
+		if l.member == m && l.background == background && (best < 0 || l.core == core || p.idle[best].core != core) {
 			best = n
 		}
 	}
@@ -93,10 +94,10 @@ func (p *process) choose(m *Instance, core int) *channel {
 	return l
 }
 
-// channelsOf counts the channels of a member. The caller holds mu.
+// channelsOf counts the channels of a member whose runs may be kept on a core. The caller holds mu.
 func (p *process) channelsOf(m *Instance) (n int) {
 	for _, l := range p.all {
-		if l.member == m {
+		if l.member == m && !l.background {
 			n++
 		}
 	}
@@ -107,7 +108,7 @@ func (p *process) channelsOf(m *Instance) (n int) {
 const coreChannels = 16
 
 // open makes a channel of a member and sends the child its ends.
-func (p *process) open(m *Instance) (*channel, error) {
+func (p *process) open(m *Instance, background bool) (*channel, error) {
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return nil, channelError(m, err)
@@ -126,7 +127,9 @@ func (p *process) open(m *Instance) (*channel, error) {
 		return nil, channelError(m, err)
 	}
 	defer func() { _ = unix.Close(ring.fd) }()
-	l := &channel{member: m, fd: ours, core: anywhere, memory: memory, buf: make([]byte, maxFrame)}
+	l := &channel{
+		member: m, fd: ours, core: anywhere, background: background, memory: memory, buf: make([]byte, maxFrame),
+	}
 	l.requests, l.answers = mailboxes(memory)
 	l.answers.wakePipe = ring
 	p.mu.Lock()
@@ -135,7 +138,8 @@ func (p *process) open(m *Instance) (*channel, error) {
 	if !p.over && !p.fallen {
 		p.made++
 		l.id = p.made
-		err = send(p.control, pair{l.id, p.index(m)}.append(nil, kindChannel), []int{theirs, file, ring.fd}, 0)
+		frame := pair{l.id, p.index(m)}.append(nil, map[bool]kind{false: kindChannel, true: kindBackground}[background])
+		err = send(p.control, frame, []int{theirs, file, ring.fd}, 0)
 	}
 	if err != nil {
 		l.close()

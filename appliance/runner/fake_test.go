@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -146,6 +147,8 @@ func (f fake) output(ctx context.Context, in []edgewise.Tensor, name string) (ed
 		return edgewise.Tensor{}, ctx.Err()
 	case "burn":
 		burn(1500 * time.Millisecond)
+	case "nap":
+		burn(maxUnscheduled)
 	case "stuck":
 		select {}
 	case "huge":
@@ -197,6 +200,9 @@ func (f fake) attempt(name string) error {
 		return fmt.Errorf("at most %d bytes", l.Max)
 	case "environment":
 		return errors.New(strings.Join(os.Environ(), " "))
+	case "class":
+		attributes, err := unix.SchedGetAttr(0, 0)
+		return cmp.Or(err, fmt.Errorf("%d", attributes.Policy))
 	case "socket":
 		_, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 		return err

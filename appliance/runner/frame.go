@@ -20,17 +20,18 @@ const (
 type kind uint8
 
 const (
-	kindReady     kind = iota + 1 // child, control: the model is loaded
-	kindFailed                    // child: failure
-	kindChannel                   // parent, control: a channel's socket, its memory and its wakePipe are attached; channel, member
-	kindTerminate                 // parent, control: end a run; channel, run
-	kindForget                    // parent, control: unmap a block; block, member
-	kindUnload                    // parent, control: unload a member; member
-	kindRun                       // parent, channel: runFrame
-	kindDone                      // child, channel: doneFrame
-	kindGrow                      // child, channel: the outputs need this many bytes of the block; size
-	kindGrown                     // parent, channel: the block's new size; 0: refused
-	kindDescribed                 // child, control: what the runtime says of the outputs, as JSON
+	kindReady      kind = iota + 1 // child, control: the model is loaded
+	kindFailed                     // child: failure
+	kindChannel                    // parent, control: a channel's socket, its memory and its wakePipe are attached; channel, member
+	kindTerminate                  // parent, control: end a run; channel, run
+	kindForget                     // parent, control: unmap a block; block, member
+	kindUnload                     // parent, control: unload a member; member
+	kindRun                        // parent, channel: runFrame
+	kindDone                       // child, channel: doneFrame
+	kindGrow                       // child, channel: the outputs need this many bytes of the block; size
+	kindGrown                      // parent, channel: the block's new size; 0: refused
+	kindDescribed                  // child, control: what the runtime says of the outputs, as JSON
+	kindBackground                 // parent, control: kindChannel, for runs in the background
 )
 
 // place is where a tensor's bytes stand.

@@ -63,6 +63,9 @@ func (i *Instance) Stats() Stats {
 	return s
 }
 
+// Background tells whether runs in the background give way to all others: those on the CPU do.
+func (i *Instance) Background() bool { return i.task.Device.Kind == edgewise.CPU }
+
 // Ended is closed when the child has died so often that it is not started again.
 func (i *Instance) Ended() <-chan struct{} { return i.group.fallen }
 

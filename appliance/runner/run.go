@@ -230,6 +230,10 @@ func (r *run) result(done doneFrame) (*edgewise.Result, error) {
 	}, nil
 }
 
+// backgroundGrace is how many times longer the grace of a run in the background is: while others keep all cores busy, its
+// thread has some thousandths of one.
+const backgroundGrace = 30
+
 // watch ends the run when ctx does: the child is told, and killed when that takes longer than the grace.
 func (r *run) watch(ctx context.Context, number uint64) (end func()) {
 	if ctx.Done() == nil {
@@ -241,6 +245,9 @@ func (r *run) watch(ctx context.Context, number uint64) (end func()) {
 		defer close(told)
 		r.process.tell(pair{r.channel.id, number}.append(nil, kindTerminate))
 		grace := r.instance.backend.config.Grace
+		if r.channel.background {
+			grace *= backgroundGrace
+		}
 		timer = time.AfterFunc(grace, func() {
 			if r.channel.run.Load() == number {
 				r.process.kill(fmt.Sprintf("killed: a run went on for %v after it was told to end", grace))

@@ -210,9 +210,9 @@ func (h *child) obey(k kind, f pair, descriptors []int) {
 		unix.Exit(1)
 	}
 	switch k {
-	case kindChannel:
+	case kindChannel, kindBackground:
 		if len(descriptors) == channelDescriptors {
-			go h.servers[member].channel(f.a, descriptors[0], descriptors[1], &wakePipe{fd: descriptors[2]})
+			go h.servers[member].channel(f.a, descriptors[0], descriptors[1], &wakePipe{fd: descriptors[2]}, k == kindBackground)
 		}
 	case kindTerminate:
 		h.activeRuns.terminate(f.a, f.b)
@@ -257,8 +257,11 @@ func (s *server) forget(id uint32) {
 }
 
 // channel serves the runs of one channel, one after the other, on a thread of its own, until the version is unloaded.
-func (s *server) channel(id uint64, fd, file int, wakePipe *wakePipe) {
+func (s *server) channel(id uint64, fd, file int, wakePipe *wakePipe, background bool) {
 	runtime.LockOSThread() // the thread ends with the channel
+	if background {
+		enterIdle()
+	}
 	memory, err := mapShared(file, channelBytes)
 	if err != nil {
 		unix.Exit(1)
@@ -296,7 +299,7 @@ func (s *server) channel(id uint64, fd, file int, wakePipe *wakePipe) {
 		}
 		if now := time.Now(); mustYield(yielded, began, now) {
 			yielded = now
-			yieldToScheduler(int(core), &s.child.cores)
+			yieldToScheduler(int(core), &s.child.cores, background)
 		}
 	}
 }

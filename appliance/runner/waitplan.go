@@ -21,7 +21,9 @@ type waitPlan struct {
 
 // planWait keeps a run on the core that the scheduler leased for it.
 func planWait(options edgewise.RunOptions) waitPlan {
-	return waitPlan{core: options.Core - 1, park: options.Queued, stay: options.Core > 0 && !options.Queued}
+	return waitPlan{
+		core: options.Core - 1, park: options.Queued || options.Background, stay: options.Core > 0 && !options.Queued,
+	}
 }
 
 // pinCaller keeps the thread that waits for a run on the run's core until back is called, so that the answer is read
@@ -49,8 +51,13 @@ const maxUnscheduled = 9 * time.Millisecond
 // maxUnscheduled by another such run.
 func mustYield(last, began, now time.Time) bool { return now.Sub(last)+now.Sub(began) > maxUnscheduled }
 
-// yieldToScheduler lets the calling goroutine, which waits on a core, be scheduled. It may continue on another thread.
-func yieldToScheduler(core int, cores *unix.CPUSet) {
+// yieldToScheduler lets the calling goroutine, which waits on a core, be scheduled. It may continue on another thread,
+// unless it keeps its own.
+func yieldToScheduler(core int, cores *unix.CPUSet, keeps bool) {
+	if keeps {
+		runtime.Gosched()
+		return
+	}
 	if core != anywhere {
 		moveTo(anywhere, cores)
 		defer func() { moveTo(core, cores) }()

@@ -31,7 +31,7 @@ func TestALaneBreathesWhereItWaits(t *testing.T) {
 	}
 	for _, core := range []int{anywhere, firstCore(t), anywhere} {
 		moveTo(core, &all)
-		yieldToScheduler(core, &all)
+		yieldToScheduler(core, &all, false)
 		want := all
 		if core != anywhere {
 			want.Zero()

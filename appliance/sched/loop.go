@@ -15,17 +15,18 @@ import (
 // no other thread is woken on the way to the instance and back (decision 0069). The loop's goroutine runs what has
 // queued behind that, and waits where something is in the way.
 type instanceLoop struct {
-	s        *Scheduler
-	lease    *cores.Lease  // on the cores that a run needs
-	permit   *permit       // for the resources that a run needs; nil: none
-	jobs     []*job        // the batch, or the jobs considered for one
-	queued   bool          // others wait behind the batch
-	yielded  bool          // to goroutines that are about to push, for the next batch
-	wake     chan struct{} // one token, for the loop's goroutine: it is the owner again
-	leaving  []*job
-	group    *group // for the next batch of several
-	gatherer gatherer
-	timer    *time.Timer // wakes the instance loops; nil until one is needed
+	s          *Scheduler
+	lease      *cores.Lease  // on the cores that a run needs
+	permit     *permit       // for the resources that a run needs; nil: none
+	jobs       []*job        // the batch, or the jobs considered for one
+	queued     bool          // others wait behind the batch
+	background bool          // it runs beside the queue, in time that no other wants
+	yielded    bool          // to goroutines that are about to push, for the next batch
+	wake       chan struct{} // one token, for the loop's goroutine: it is the owner again
+	leaving    []*job
+	group      *group // for the next batch of several
+	gatherer   gatherer
+	timer      *time.Timer // wakes the instance loops; nil until one is needed
 }
 
 // Resize changes how many batches run at the same time, n at least 1, while requests are served. Loops that are too
@@ -249,7 +250,9 @@ func (l *instanceLoop) attempt(ctx context.Context, jobs []*job, started time.Ti
 		return err
 	}
 	ran := time.Now()
-	l.s.queue.pace.add(ran.Sub(gathered))
+	if !l.background {
+		l.s.queue.pace.add(ran.Sub(gathered))
+	}
 	if compared {
 		l.compare(solo, result.Wide, ran.Sub(gathered))
 	}
@@ -265,7 +268,9 @@ func (l *instanceLoop) attempt(ctx context.Context, jobs []*job, started time.Ti
 		timing.Input += gathered.Sub(started)
 		timing.Output += time.Since(ran)
 	}
-	l.s.measured.executed(ran, timing)
+	if !l.background {
+		l.s.measured.executed(ran, timing)
+	}
 	free := ShareResult(result, len(jobs), &l.s.results)
 	for _, j := range jobs {
 		j.free, j.timing = free, timing
@@ -284,7 +289,8 @@ func (l *instanceLoop) options(jobs []*job, solo bool) edgewise.RunOptions {
 			o.Callers = j.options.Callers
 		}
 	}
-	if o.Solo = solo; !solo && !l.s.guest && l.s.queue.pace.read() >= shortestSolo {
+	o.Background = l.background
+	if o.Solo = solo; !solo && !l.background && !l.s.guest && l.s.queue.pace.read() >= shortestSolo {
 		o.Core, o.Queued = l.lease.Core(), l.queued
 	}
 	return o

@@ -49,6 +49,7 @@ type Scheduler struct {
 	account *cores.Account
 	solo    soloTrial
 	claim   *Claim
+	spare   *background    // nil: requests in the background queue like others
 	hold    int            // requests for which the queue waits once the version is warm
 	shared  bool           // another Scheduler closes the instance
 	guest   bool           // runs may call other models
@@ -89,6 +90,7 @@ func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 		s.solo.threads = c.SoloThreads
 	}
 	_, s.guest = instance.(metered)
+	s.spare = newBackground(s, c)
 	s.Resize(c.Instances)
 	return s
 }
@@ -96,8 +98,12 @@ func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 // Infer checks a request, queues it and waits for its answer. When ctx ends, or its time in the queue is over, while it
 // is still queued, it is withdrawn at once; when it is running, Infer waits for the run to end.
 func (s *Scheduler) Infer(ctx context.Context, req *edgewise.Request) (resp *edgewise.Response, err error) {
-	start := req.Came()
-	defer func() { s.measured.Count(start, resp, err) }()
+	start, behind := req.Came(), req.Background && s.spare != nil
+	defer func() {
+		if !behind {
+			s.measured.Count(start, resp, err)
+		}
+	}()
 	j := s.jobs.get()
 	defer s.jobs.put(j)
 	if err := s.checker.check(req, j); err != nil {
@@ -116,6 +122,12 @@ func (s *Scheduler) Infer(ctx context.Context, req *edgewise.Request) (resp *edg
 	if len(req.Callers) > 0 {
 		defer cores.Suspend(ctx)()
 	}
+	if behind {
+		if err := s.spare.run(ctx, j); err != nil {
+			return nil, err
+		}
+		return s.response(req, j), nil
+	}
 	idle, err := s.queue.push(j)
 	if err != nil {
 		return nil, s.refusal(err)
@@ -128,7 +140,12 @@ func (s *Scheduler) Infer(ctx context.Context, req *edgewise.Request) (resp *edg
 	if j.err != nil {
 		return nil, j.err
 	}
-	return &edgewise.Response{ID: req.ID, Model: s.version.ID, Outputs: j.outputs, Timing: j.timing, Free: j.free}, nil
+	return s.response(req, j), nil
+}
+
+// response is the answer to a request whose job has run.
+func (s *Scheduler) response(req *edgewise.Request, j *job) *edgewise.Response {
+	return &edgewise.Response{ID: req.ID, Model: s.version.ID, Outputs: j.outputs, Timing: j.timing, Free: j.free}
 }
 
 // limit sets how long j may wait. A timeout that the model's queue policy sets is no reason to run sooner, as in
@@ -273,6 +290,7 @@ func (s *Scheduler) Ended() <-chan struct{} {
 func (s *Scheduler) Close() error {
 	s.queue.close()
 	s.loops.Wait()
+	s.spare.close()
 	s.results.Wait()
 	s.claim.Close()
 	if s.shared {

@@ -25,7 +25,7 @@ const (
 // extended.
 func (l *instanceLoop) solo() (compared, extended bool) {
 	t, expected := &l.s.solo, l.s.queue.pace.read()
-	if t.threads == 0 || expected < shortestSolo/time.Duration(t.threads) || !l.lease.Solo() {
+	if l.background || t.threads == 0 || expected < shortestSolo/time.Duration(t.threads) || !l.lease.Solo() {
 		return false, false
 	}
 	return true, t.next(expected) && l.lease.Extend(t.threads)

@@ -165,13 +165,16 @@ func (t *Tap) Offer(f Finished) {
 	}
 	var c *tapped
 	for _, s := range *list {
-		if !s.Wants(f.Model, f.Err) {
-			continue
+		switch {
+		case !s.Wants(f.Model, f.Err):
+		case len(s.queue) == cap(s.queue): // a copy takes time of the client's
+			s.dropped.Add(1)
+		default:
+			if c == nil {
+				c = t.copy(&f)
+			}
+			s.tell(c)
 		}
-		if c == nil {
-			c = t.copy(&f)
-		}
-		s.tell(c)
 	}
 	if c != nil {
 		c.end()

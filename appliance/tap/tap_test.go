@@ -80,8 +80,12 @@ func TestASlowSubscriberLosesRequestsAndDelaysNone(t *testing.T) {
 			offer(p, 1)
 			synctest.Wait()
 		}
-		if received, dropped := s.Counts(); received != 1 || dropped != 7 {
-			t.Errorf("%d received and %d dropped, want 1 being received, 2 that wait and 7 dropped", received, dropped)
+		used := p.memory.InUse()
+		if n := testing.AllocsPerRun(10, func() { p.Offer(Finished{Model: tappedModel}) }); n != 0 || p.memory.InUse() != used {
+			t.Errorf("a request that is dropped is copied: %v allocations, %d bytes and then %d", n, used, p.memory.InUse())
+		}
+		if received, dropped := s.Counts(); received != 1 || dropped != 18 {
+			t.Errorf("%d received and %d dropped, want 1 being received, 2 that wait and 18 dropped", received, dropped)
 		}
 		close(release)
 		synctest.Wait()
