@@ -14,6 +14,9 @@ type Format struct {
 	// Guest says that its versions are guests, such as WebAssembly steps: a run takes one core, and leaves it to others
 	// when it takes long; no request is made up to try them; they see which optional inputs a request has left out.
 	Guest bool
+	// Answers says that its versions may be decoupled, and send any number of responses to a request: then its backend's
+	// instances are Answerers.
+	Answers bool
 }
 
 // Extension returns the end of the names of all model files of the format, such as ".onnx"; "" when it has no files.

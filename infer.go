@@ -23,6 +23,12 @@ type Request struct {
 	Pictures   []string  // the outputs that are wanted as Pictures where the model can make them
 	Trial      bool      // the inputs are made up, to find out whether the version works
 	Background bool      // nobody waits for the answer: a version that can runs it in time that no other request wants
+
+	// Each receives the responses of a decoupled model that come before the one that Infer returns: in order, one at a
+	// time, in any goroutine, and never after Infer has returned. It releases them. While it waits the model waits. Its
+	// error cancels the request, and Infer returns that error. nil: exactly one response is taken, so that a decoupled
+	// model refuses the request. Other models do not call it.
+	Each func(*Response) error
 }
 
 // Came returns when the request arrived: Arrived, or now when that is zero.
@@ -51,7 +57,11 @@ type Response struct {
 	Outputs    []Tensor
 	Parameters map[string]any
 	Timing     Timing
-	Free       func() // releases the memory of the outputs; nil when there is nothing to release
+	// Fault is that a decoupled model could not make this response. It has no outputs then, and further ones may follow.
+	// Only Each receives such a response.
+	Fault error
+	Empty bool   // it is the last one of a decoupled model and carries nothing but the end
+	Free  func() // releases the memory of the outputs; nil when there is nothing to release
 }
 
 // Release ends the receiver's use of the outputs. It may be called more than once, and on nil, but by one goroutine.
@@ -71,6 +81,8 @@ type Timing struct {
 	Infer  time.Duration // running
 	Output time.Duration // reading the output tensors
 	Batch  int           // elements in the executed batch
+	// from the arrival to the first response of a decoupled model; 0 for other models
+	First time.Duration
 	// what a WebAssembly step used for that batch, or an ensemble's steps together; zero for other models
 	Guest Usage
 }
@@ -221,14 +233,43 @@ type RunOptions struct {
 	Place func(sizes []int64) [][]byte
 }
 
+// Answerer is an Instance that is given the requests of a batch as they are, and answers each by itself: several times,
+// if the model is decoupled, and after Answer has returned, if it likes. Run is not called. It is what processes outside
+// the box and steps that stream are.
+type Answerer interface {
+	Instance
+	// Answer begins to answer calls, and returns when the instance can be given the next batch; calls may be open then.
+	// Each is ended by an answer that is the last one. An error ends those that were not, and no answer to them follows.
+	// Answer is called as often at a time as the version has instances. Close is called when no call is open.
+	Answer(ctx context.Context, calls []*Call) error
+}
+
+// Call is one request in the hands of an Answerer.
+type Call struct {
+	// Context ends when nobody waits for further answers: the client has gone, its time is over, or its reader failed.
+	// Then the instance ends the call soon.
+	Context context.Context
+	// Request is the client's, with its inputs checked, in the model's order and in the backend's shapes. They are read
+	// until the call has ended.
+	Request *Request
+	Want    []string // the outputs that are wanted; never empty
+	// Answer gives an answer, which it owns from then on, and says whether it is the last one. Exactly one of r and err
+	// is set; both are nil for an end without outputs. A call of a model that is not decoupled has one answer with
+	// outputs. An err that is not the last answer is that one answer of a decoupled model could not be made. Answers of
+	// one call are given one at a time, in any goroutine. Answer waits while the client reads slowly. Its error says that
+	// nobody wants further answers: the instance stops, and ends the call. Outputs that are not wanted are left out.
+	Answer func(r *Result, last bool, err error) error
+}
+
 // Result is what Instance.Run made: the outputs, in the order wanted, and how long it took.
 type Result struct {
 	Outputs       []Tensor
-	Input, Output time.Duration // moving tensors in and out of the runtime
-	Infer         time.Duration // running
-	Guest         Usage         // of a WebAssembly step
-	Wide          bool          // it was a Solo run, and used more cores than other runs do
-	Free          func()        // ends the use of Outputs; never nil
+	Parameters    map[string]any // of the response: string, int64, bool or float64; only of an Answerer
+	Input, Output time.Duration  // moving tensors in and out of the runtime
+	Infer         time.Duration  // running
+	Guest         Usage          // of a WebAssembly step
+	Wide          bool           // it was a Solo run, and used more cores than other runs do
+	Free          func()         // ends the use of Outputs; never nil
 }
 
 // Inspection is what a backend reads out of a model's files.

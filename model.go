@@ -233,6 +233,11 @@ type ModelTransactionPolicy struct {
 	Decoupled bool `json:"decoupled"`
 }
 
+// Decoupled tells whether a request to the model may have any number of responses.
+func (m *Model) Decoupled() bool {
+	return m.ModelTransactionPolicy != nil && m.ModelTransactionPolicy.Decoupled
+}
+
 // ModelRepositoryAgents lists agents that run when a model is loaded.
 type ModelRepositoryAgents struct {
 	Agents []RepositoryAgent `json:"agents"`

@@ -22,6 +22,8 @@ type Statistics struct {
 	Failures [kinds]uint64     // requests that failed, by Kind
 	Batches  []BatchStatistics // ascending by Size
 
+	Responses []ResponseStatistics // of a decoupled model, by their place among the responses to a request
+
 	Closed map[string]uint64 // batches, by why they took no more requests; shared, and not changed
 
 	Guest GuestStatistics // of WebAssembly steps
@@ -68,6 +70,23 @@ func (s *Statistics) Add(o Statistics) {
 		s.Closed[reason] += n
 	}
 	s.addBatches(o.Batches)
+	s.addResponses(o.Responses)
+}
+
+func (s *Statistics) addResponses(others []ResponseStatistics) {
+	s.Responses = slices.Clone(s.Responses)
+	for len(s.Responses) < len(others) {
+		s.Responses = append(s.Responses, ResponseStatistics{})
+	}
+	for i := range others {
+		r, o := &s.Responses[i], &others[i]
+		r.ComputeInfer.add(o.ComputeInfer)
+		r.ComputeOutput.add(o.ComputeOutput)
+		r.Success.add(o.Success)
+		r.Fail.add(o.Fail)
+		r.Empty.add(o.Empty)
+		r.Aborted.add(o.Aborted)
+	}
 }
 
 func (s *Statistics) addBatches(others []BatchStatistics) {
@@ -170,6 +189,30 @@ func (d *Duration) Add(took time.Duration) {
 type BatchStatistics struct {
 	Size                                      uint64
 	ComputeInput, ComputeInfer, ComputeOutput Duration
+}
+
+// ResponseStatistics is what was measured of the responses at one place among those to a request of a decoupled model.
+type ResponseStatistics struct {
+	ComputeInfer   Duration // from the response before it, or the start of the execution, until the model had made it
+	ComputeOutput  Duration // until the client had it
+	Success, Fail  Duration // both times together
+	Empty, Aborted Duration // the same: an end without outputs; one that nobody read any more
+}
+
+// maxResponsePlaces is how many places of responses are told apart. Later responses are counted with the last of them.
+const maxResponsePlaces = 128
+
+// Responded counts a response at a place, from 0, as one of the four ways that it can end. made is the time until the
+// model had made it, sent that until the client had it.
+func (s *Statistics) Responded(place int, made, sent time.Duration, how func(*ResponseStatistics) *Duration) {
+	place = min(place, maxResponsePlaces-1)
+	for len(s.Responses) <= place {
+		s.Responses = append(s.Responses, ResponseStatistics{})
+	}
+	r := &s.Responses[place]
+	r.ComputeInfer.Add(made)
+	r.ComputeOutput.Add(sent)
+	how(r).Add(made + sent)
 }
 
 // OutcomeCount is how many requests of a caller ended in the same way.

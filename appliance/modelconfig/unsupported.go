@@ -39,9 +39,6 @@ var features = []feature{
 		anyTensor(func(in edgewise.ModelInput) bool { return in.IsNonLinearFormatIO },
 			func(out edgewise.ModelOutput) bool { return out.IsNonLinearFormatIO }),
 	},
-	{"model_transaction_policy.decoupled", "a request has exactly one response", func(m *edgewise.Model) bool {
-		return m.ModelTransactionPolicy != nil && m.ModelTransactionPolicy.Decoupled
-	}},
 	{
 		"model_operations", "libraries of custom operators are native code from an upload, which this box never runs",
 		func(m *edgewise.Model) bool {
@@ -90,6 +87,10 @@ func unsupported(m *edgewise.Model, formats edgewise.Formats) []string {
 	if onlyGPU(m) && !onGPU(m, formats) {
 		found = append(found, "instance_group.kind: models of platform "+m.Platform+
 			" do not run on a GPU: use KIND_CPU or KIND_AUTO")
+	}
+	if f, ok := formats.Of(m); ok && m.Decoupled() && !f.Answers {
+		found = append(found, "model_transaction_policy.decoupled: models of platform "+m.Platform+
+			" have exactly one response to a request")
 	}
 	for _, f := range features {
 		if f.used(m) {

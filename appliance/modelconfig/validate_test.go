@@ -597,8 +597,8 @@ func TestWhatIsNotServedIsRefusedWithTheReason(t *testing.T) {
 			`input { name: "image" data_type: TYPE_FP32 dims: [3, 1, 1] is_non_linear_format_io: true }`,
 			"is_non_linear_format_io: only TensorRT models have such tensors",
 		},
-		{"model_transaction_policy { decoupled: true }", "model_transaction_policy.decoupled: a request has exactly one " +
-			"response"},
+		{"model_transaction_policy { decoupled: true }", "model_transaction_policy.decoupled: models of platform " +
+			"onnxruntime_onnx have exactly one response to a request"},
 		{`model_operations { op_library_filename: "x.so" }`, "model_operations: libraries of custom operators are native " +
 			"code from an upload, which this box never runs"},
 		{`model_repository_agents { agents { name: "decrypt" } }`, "model_repository_agents: only the agent checksum is " +

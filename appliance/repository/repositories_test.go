@@ -397,7 +397,7 @@ func TestALoadThatFailsIsInvalid(t *testing.T) {
 	f.write("d/1/model.onnx", "one")
 	f.write("d/config.pbtxt", "model_transaction_policy { decoupled: true }")
 	f.WantRefusal(f.load("d"), edgewise.Invalid, `load failed for model 'd': version 1 is at UNAVAILABLE state: model `+
-		`"d": model_transaction_policy.decoupled: a request has exactly one response;`)
+		`"d": model_transaction_policy.decoupled: models of platform onnxruntime_onnx have exactly one response to a request;`)
 	for id, want := range map[edgewise.ModelID]string{
 		{Name: "d"}:             "Request for unknown model: 'd' has no available versions",
 		{Name: "d", Version: 1}: "Request for unknown model: 'd' version 1 is not at ready state",

@@ -25,7 +25,8 @@ type backgrounder interface {
 // newBackground returns nil for a version whose runs cannot give way: on another device than the CPU, on several threads,
 // which all requests share, or with resources of the rate limiter, which are held as long as a run takes.
 func newBackground(s *Scheduler, c Config) *background {
-	if can, ok := s.instance.(backgrounder); !ok || !can.Background() || c.Threads != 1 || c.Claim != nil {
+	can, ok := s.instance.(backgrounder)
+	if !ok || s.answerer != nil || !can.Background() || c.Threads != 1 || c.Claim != nil {
 		return nil
 	}
 	var without *cores.Account

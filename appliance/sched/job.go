@@ -14,19 +14,24 @@ import (
 // loop from take until it sends to done, and by Infer's goroutine again after that or after a successful withdraw. Then
 // it goes back to the pool, so nothing else may keep it.
 type job struct {
-	ctx      context.Context
-	inputs   []edgewise.Tensor   // in the model's order, in the backend's shapes
-	want     []string            // never empty
-	batch    int                 // elements on dimension 0, 1 for models that do not batch
-	options  edgewise.RunOptions // what its request says of the run
-	level    uint64              // its priority level
-	arrived  time.Time
-	overdue  time.Time // when its time in the queue is over; zero: never
-	ends     time.Time // when its client does not wait any more: what the request or its context says; zero: never
-	started  time.Time
-	timing   edgewise.Timing
-	outputs  []edgewise.Tensor
-	free     func() // gives outputs back
+	ctx     context.Context
+	inputs  []edgewise.Tensor   // in the model's order, in the backend's shapes
+	want    []string            // never empty
+	batch   int                 // elements on dimension 0, 1 for models that do not batch
+	options edgewise.RunOptions // what its request says of the run
+	level   uint64              // its priority level
+	arrived time.Time
+	overdue time.Time // when its time in the queue is over; zero: never
+	ends    time.Time // when its client does not wait any more: what the request or its context says; zero: never
+	started time.Time
+	timing  edgewise.Timing
+	outputs []edgewise.Tensor
+	free    func() // gives outputs back
+
+	request    *edgewise.Request // for an Answerer; nil: the batch is run
+	parameters map[string]any    // of the response
+	empty      bool              // the response is nothing but the end
+
 	err      error
 	done     chan struct{}     // one token: the job has its answer
 	plain    []edgewise.Tensor // inputs without padding; empty when the model has none
@@ -66,13 +71,16 @@ func (p *jobs) put(j *job) {
 
 // fits tells whether k can run in one batch with j: the same inputs in the same shapes, except dimension 0 and padded
 // dimensions; the outputs wanted may differ. Types are the model's, so they are equal. A job with parameters runs by
-// itself. So does a job without rows, which has no part of a batch's outputs, and one without inputs, whose number of
-// rows is unknown.
+// itself, unless an Answerer is given each request as it is. So does a job without rows, which has no part of a batch's
+// outputs, and one without inputs, whose number of rows is unknown.
 func (j *job) fits(k *job) bool {
 	if j.batch == 0 || k.batch == 0 || len(j.inputs) == 0 {
 		return false
 	}
-	if len(j.inputs) != len(k.inputs) || len(j.options.Parameters) > 0 || len(k.options.Parameters) > 0 {
+	if len(j.inputs) != len(k.inputs) {
+		return false
+	}
+	if j.request == nil && (len(j.options.Parameters) > 0 || len(k.options.Parameters) > 0) {
 		return false
 	}
 	pads := len(j.sizes) > 0

@@ -173,6 +173,13 @@ func (l *instanceLoop) run() {
 		g.start(taken)
 	}
 	jobs := l.dropDead(l.jobs)
+	if l.s.answerer != nil {
+		if len(jobs) == 1 {
+			ctx = jobs[0].ctx
+		}
+		l.ask(ctx, jobs)
+		return
+	}
 	if len(jobs) > 1 {
 		err := l.attempt(ctx, jobs, jobs[0].started)
 		if err == nil {
@@ -221,7 +228,7 @@ func (u *unsplittable) Unwrap() error { return u.error }
 func (l *instanceLoop) attempt(ctx context.Context, jobs []*job, started time.Time) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = l.panicked(cause)
+			err = l.s.panicked(cause)
 		}
 	}()
 	total := elements(jobs)
@@ -320,12 +327,11 @@ func (l *instanceLoop) distribute(result *edgewise.Result, jobs []*job, total in
 	return nil
 }
 
-func (l *instanceLoop) panicked(cause any) error {
-	l.s.logger.Error(
-		"instance panicked", "model", l.s.version.ID.String(), "panic", fmt.Sprint(cause), "stack",
-		string(debug.Stack()),
+func (s *Scheduler) panicked(cause any) error {
+	s.logger.Error(
+		"instance panicked", "model", s.version.ID.String(), "panic", fmt.Sprint(cause), "stack", string(debug.Stack()),
 	)
-	return edgewise.Errorf("sched.run", edgewise.Internal, "model %v: its instance panicked: %v", l.s.version.ID, cause)
+	return edgewise.Errorf("sched.run", edgewise.Internal, "model %v: its instance panicked: %v", s.version.ID, cause)
 }
 
 // answer lets the answers of jobs leave, as far as the order of responses allows. A job must not be touched afterwards.

@@ -83,11 +83,10 @@ const (
 )
 
 // try measures whether batches pay, on zeros, and switches them off when they do not. It does nothing for models that
-// are not batched, whose configuration asks for batches explicitly, that have ragged inputs, or whose inputs
-// have variable sizes. A trial
-// that fails changes nothing: a model need not accept zeros.
+// are not batched, whose configuration asks for batches explicitly, that have ragged inputs, whose inputs have variable
+// sizes, or that answer requests one by one. A trial that fails changes nothing: a model need not accept zeros.
 func (s *Scheduler) try(ctx context.Context) {
-	if s.queue.single.Load() || s.queue.batcher.asked || s.ragged != nil {
+	if s.queue.single.Load() || s.queue.batcher.asked || s.ragged != nil || s.answerer != nil {
 		return
 	}
 	size := trial.Size{Rows: 1, Open: -1, Bytes: trialBytes}

@@ -49,6 +49,15 @@ func (m *Meter) failed(took time.Duration, kind edgewise.Kind) {
 	m.total.Failures[kind]++
 }
 
+// responded counts a response of a decoupled model; see edgewise.Statistics.
+func (m *Meter) responded(
+	place int, made, sent time.Duration, how func(*edgewise.ResponseStatistics) *edgewise.Duration,
+) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.total.Responded(place, made, sent, how)
+}
+
 // Reset forgets everything measured so far.
 func (m *Meter) Reset() {
 	m.mu.Lock()
@@ -61,6 +70,6 @@ func (m *Meter) Read() edgewise.Statistics {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	stats := m.total
-	stats.Batches = slices.Clone(m.total.Batches)
+	stats.Batches, stats.Responses = slices.Clone(m.total.Batches), slices.Clone(m.total.Responses)
 	return stats
 }

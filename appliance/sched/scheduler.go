@@ -40,6 +40,7 @@ type Scheduler struct {
 	policies *policies // of the priority levels
 	queue    *queue
 	jobs     *jobs
+	answerer *answerer // nil: batches are run
 	measured *Meter
 	logger   *slog.Logger
 
@@ -85,6 +86,9 @@ func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 		account: c.Cores.Open(c.Threads), claim: c.Claim, proof: c.Proof,
 		hold: c.Hold.Queued, shared: c.Shared,
 	}
+	if s.answerer = newAnswerer(v.Model, instance); s.answerer != nil { // no requests are merged: the configuration decides
+		s.proof, s.padding, s.ragged = nil, nil, nil
+	}
 	s.judge()
 	if s.account != nil {
 		s.solo.threads = c.SoloThreads
@@ -104,6 +108,9 @@ func (s *Scheduler) Infer(ctx context.Context, req *edgewise.Request) (resp *edg
 			s.measured.Count(start, resp, err)
 		}
 	}()
+	if err := s.answerer.admits(s, req); err != nil {
+		return nil, err
+	}
 	j := s.jobs.get()
 	defer s.jobs.put(j)
 	if err := s.checker.check(req, j); err != nil {
@@ -117,6 +124,9 @@ func (s *Scheduler) Infer(ctx context.Context, req *edgewise.Request) (resp *edg
 	j.options = edgewise.RunOptions{
 		Parameters: req.Parameters, Callers: req.Callers, Pictures: req.Pictures,
 		Trial: req.Trial,
+	}
+	if s.answerer != nil {
+		j.request = req
 	}
 	s.limit(j, req.Timeout)
 	if len(req.Callers) > 0 {
@@ -133,7 +143,11 @@ func (s *Scheduler) Infer(ctx context.Context, req *edgewise.Request) (resp *edg
 		return nil, s.refusal(err)
 	}
 	ordering.Queued(ctx)
-	if idle != nil {
+	switch {
+	case idle == nil:
+	case s.answerer != nil && s.answerer.decoupled: // the answers to others in its batch may take long
+		idle.wake <- struct{}{}
+	default:
 		idle.lead(j)
 	}
 	s.await(j)
@@ -145,7 +159,10 @@ func (s *Scheduler) Infer(ctx context.Context, req *edgewise.Request) (resp *edg
 
 // response is the answer to a request whose job has run.
 func (s *Scheduler) response(req *edgewise.Request, j *job) *edgewise.Response {
-	return &edgewise.Response{ID: req.ID, Model: s.version.ID, Outputs: j.outputs, Timing: j.timing, Free: j.free}
+	return &edgewise.Response{
+		ID: req.ID, Model: s.version.ID, Outputs: j.outputs, Parameters: j.parameters, Timing: j.timing, Empty: j.empty,
+		Free: j.free,
+	}
 }
 
 // limit sets how long j may wait. A timeout that the model's queue policy sets is no reason to run sooner, as in
@@ -229,7 +246,12 @@ func (s *Scheduler) AllocBody(n int) (data []byte, free func()) {
 func (s *Scheduler) Verify(ctx context.Context, req *edgewise.Request) error {
 	s.queue.eager.Store(true)
 	defer s.queue.eager.Store(false)
-	response, err := s.Infer(ctx, req)
+	trial := *req
+	trial.Each = func(r *edgewise.Response) error {
+		r.Release()
+		return nil
+	}
+	response, err := s.Infer(ctx, &trial)
 	if err != nil {
 		return err
 	}
@@ -285,12 +307,13 @@ func (s *Scheduler) Ended() <-chan struct{} {
 	return nil
 }
 
-// Close refuses new requests, runs those that are queued, waits until every response has been released and closes the
-// instance, unless it is Shared.
+// Close refuses new requests, runs those that are queued, waits until every call has ended and every response has been
+// released and closes the instance, unless it is Shared.
 func (s *Scheduler) Close() error {
 	s.queue.close()
 	s.loops.Wait()
 	s.spare.close()
+	s.answerer.wait()
 	s.results.Wait()
 	s.claim.Close()
 	if s.shared {
