@@ -193,7 +193,7 @@ func (p *proof) compare(whole *edgewise.Tensor, parts [][]edgewise.Tensor, i int
 	if err != nil {
 		return err
 	}
-	scale := magnitude(whole)
+	scale := trial.Magnitude(whole)
 	for n, inputs := range requests {
 		rows, part := inputs[0].Shape[0], &parts[n][i]
 		data, err := rest.cut(rows)
@@ -205,7 +205,7 @@ func (p *proof) compare(whole *edgewise.Tensor, parts [][]edgewise.Tensor, i int
 				"output %q has shape %v for %d rows, and %v in a batch of %d", whole.Name, part.Shape, rows,
 				whole.Shape, total,
 			)
-		case !alike(whole.Type, data, part.Data, scale):
+		case !trial.Alike(whole.Type, data, part.Data, scale):
 			return fmt.Errorf(
 				"output %q of random rows is another one in a batch than alone: rows depend on each other", whole.Name,
 			)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/sched/trial"
 	"github.com/edgewise-ai/edgewise/scalar"
 )
 
@@ -130,7 +131,7 @@ func TestRequestsAreMergedOnlyWhereRowsAreSeenToBeIndependent(t *testing.T) {
 			return nil
 		}}, nil, &Proof{}, false, "too many rows"},
 		{"it refuses large numbers", &function{rows: double, err: func(in []edgewise.Tensor) error {
-			if magnitude(&in[0]) > 1 {
+			if trial.Magnitude(&in[0]) > 1 {
 				return errors.New("too large")
 			}
 			return nil
@@ -225,7 +226,7 @@ func TestNumbersAreComparedByTheirType(t *testing.T) {
 		{"strings", edgewise.Bytes, edgewise.AppendElement(nil, "a"), edgewise.AppendElement(nil, "a"), 0, true},
 		{"length", edgewise.FP32, number(edgewise.FP32, 1), nil, 1, false},
 	} {
-		if got := alike(test.t, test.a, test.b, test.scale); got != test.same {
+		if got := trial.Alike(test.t, test.a, test.b, test.scale); got != test.same {
 			t.Errorf("%s: %v", test.name, got)
 		}
 	}

@@ -1,5 +1,5 @@
 // Package trial makes the tensors of runs that no client asked for: the merge proof, the measurement of whether batches
-// pay, the first run of a new version, declared warm-ups, and the states that sequences begin with.
+// pay, the first run of a new version, declared warm-ups, and the states that sequences begin with. It compares outputs.
 package trial
 
 import (

@@ -1,4 +1,4 @@
-package sched
+package trial
 
 import (
 	"bytes"
@@ -24,9 +24,9 @@ func tolerance(t edgewise.DataType) float64 {
 	return 0
 }
 
-// alike tells whether two lists of elements are the same within the tolerance of their type; scale is the largest
+// Alike tells whether two lists of elements are the same within the tolerance of their type; scale is the largest
 // number around. NaN equals NaN, and infinity equals infinity of the same sign.
-func alike(t edgewise.DataType, a, b []byte, scale float64) bool {
+func Alike(t edgewise.DataType, a, b []byte, scale float64) bool {
 	most := tolerance(t)
 	if most == 0 || bytes.Equal(a, b) {
 		return bytes.Equal(a, b)
@@ -47,8 +47,8 @@ func alike(t edgewise.DataType, a, b []byte, scale float64) bool {
 	return true
 }
 
-// magnitude is the largest number of a tensor; 0 for types without a tolerance.
-func magnitude(t *edgewise.Tensor) (most float64) {
+// Magnitude is the largest number of a tensor; 0 for types without a tolerance.
+func Magnitude(t *edgewise.Tensor) (most float64) {
 	if tolerance(t.Type) == 0 {
 		return 0
 	}
