@@ -287,17 +287,21 @@ func (s *session) pinged() error {
 	}
 }
 
-// cancel cancels a call and waits until it has ended.
+// cancel cancels a call and waits until it has ended. A call that runs sends may not have been sent when this begins.
 func (s *session) cancel(a *asked) error {
-	s.client.Cancel(&a.Call)
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
 	for {
-		r, err := s.next(a)
-		if err != nil {
-			return err
-		}
-		r.Taken()
-		if r.Final {
-			return nil
+		s.client.Cancel(&a.Call)
+		select {
+		case r := <-a.answers:
+			r.Taken()
+			if r.Final {
+				return nil
+			}
+		case <-again.C:
+		case <-s.patient().Done():
+			return errors.New("a response did not come in time")
 		}
 	}
 }
