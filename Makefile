@@ -22,7 +22,7 @@ export CGO_CFLAGS  := -O2 -g
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript sdk/gallery configs/demo/steps -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml api/inference.yaml api/inference/grpc_service.proto
 .PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
 
-.PHONY: webui page-long pictures browser samples bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client python steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
+.PHONY: webui page-long pictures browser samples bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client python llama steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -35,7 +35,7 @@ webui/dist/index.html.gz: webui/node_modules/.installed $(PAGE)
 	cd webui && npm run --silent build -- --logLevel error
 
 ## build: the program with its page, and the runtime library beside it
-build: tools-present runtime webui
+build: tools-present runtime llama webui
 	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(BIN)/edgewise ./cmd/edgewise
 
 ## run: build everything and serve the demo on http://127.0.0.1:8000
@@ -48,6 +48,15 @@ demo: models
 ## runtime: ONNX Runtime's shared library for this machine, from npm
 runtime: tools-present
 	@configs/runtime/fetch.sh $(CACHE)/runtime $(BIN)/lib
+
+## llama: the backend of GGUF files: llama.cpp's libraries, from npm (11 MB), and the program that serves models with them
+LLAMA := $(BIN)/lib/backends/llama
+llama: $(LLAMA)/edgewise-llama
+	@configs/llama/fetch.sh $(CACHE)/runtime $(LLAMA)
+	@cp backends/llama/backend.yaml backends/llama/README.md $(LLAMA)
+$(LLAMA)/edgewise-llama: backends/llama/llama.cpp backends/llama/runtime.hpp backends/cpp/edgewise_backend.hpp | tools-present
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 -pthread -o $@ $< -ldl
 
 ## runtime-gpu: ONNX Runtime's providers for CUDA and TensorRT beside it, from npm (179 MB); NVIDIA's own libraries are not part of it
 runtime-gpu: runtime
@@ -307,7 +316,7 @@ samples:
 	@{ command -v mcs && command -v mono && command -v cert-sync; } >/dev/null 2>&1 || configs/debian/install.sh "the samples of the page are run with" $(MONO)
 
 tools-present:
-	@missing=; for tool in go:Go gcc:"a C compiler" npm:"Node.js with npm" git:git; do \
+	@missing=; for tool in go:Go gcc:"a C compiler" g++:"a C++ compiler" npm:"Node.js with npm" git:git; do \
 	  command -v "$${tool%%:*}" >/dev/null || missing="$$missing\n  $${tool#*:} ($${tool%%:*})"; done; \
 	[ -z "$$missing" ] || { printf "missing:$$missing\ninstall it and run make again\n"; exit 1; }
 
