@@ -366,6 +366,8 @@ func checkDocument(bucket, key string, value []byte) error {
 		_, err = decodeBox(key, value)
 	case rollout.Bucket:
 		err = rollout.Check(key, value)
+	case rollout.SettingsBucket:
+		err = rollout.CheckSettingsDocument(key, value)
 	case registry.DeploymentsBucket:
 		err = json.Unmarshal(value, &admin.Deployment{})
 	default:

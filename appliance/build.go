@@ -187,7 +187,8 @@ func (a *App) openRegistry(budget *cores.Budget) {
 		Store: a.store, Serving: a.serving, Manager: a.manager, Documents: a.documents, History: a.history,
 		Loading: a.safe.Loading, Changed: a.modelChanged, Keep: a.keptVersions,
 		Renamed: a.followRenamings,
-		Prove:   prove, Logger: logger.With("part", "registry"),
+		Prove:   prove, Accepts: rollout.CheckModel, Logger: logger.With("part", "registry"),
+		Stage: func(ctx context.Context, id edgewise.ModelID) (bool, error) { return a.rollouts.Stage(ctx, id) },
 	})
 	a.repositories = repository.New(c.Repository, repositories(c.Repository.Folders), a.registry, defaults(c),
 		logger.With("part", "repository"))

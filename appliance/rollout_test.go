@@ -181,3 +181,62 @@ func TestAShadowLeavesTheAnswersOfClientsAsTheyAre(t *testing.T) {
 		t.Error("the shadow goes on")
 	}
 }
+
+// TestAnUploadGoesLiveByThePlanOfItsModel pushes versions to a box on which nobody begins a rollout.
+func TestAnUploadGoesLiveByThePlanOfItsModel(t *testing.T) {
+	_, anna := runReal(t)
+	plan := admin.RolloutPlan{Stages: []admin.RolloutStage{{Percent: 50, Requests: 30}}}
+	anna.live("net", adding(1))
+	const path = "/api/v1/models/net/rollout"
+	var s admin.RolloutSettings
+	if status, text := anna.ask("PUT", path+"/settings", admin.RolloutSettings{Plan: &plan}, &s); status != 200 || s.Plan == nil {
+		t.Fatalf("%d %s", status, text)
+	}
+	status, text := anna.pushed("net", adding(1.00001))
+	if status != 201 || !strings.Contains(text, `"staged":true`) || anna.liveVersion("net") != 1 {
+		t.Fatalf("%d %s, version %d is live", status, text, anna.liveVersion("net"))
+	}
+	if status, text := anna.pushed("net", adding(1.00002)); status != 409 || !strings.Contains(text, "rollout in progress") {
+		t.Errorf("another version: %d %s", status, text)
+	}
+	until := func(what string, done func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); !done(); {
+			if time.Now().After(deadline) {
+				t.Fatalf("waited for %s", what)
+			}
+			anna.ask("POST", "/v2/models/net/infer", numbersFor("x", 1, 1, 1, 1), nil)
+		}
+	}
+	until("version 2 to go live", func() bool { return anna.liveVersion("net") == 2 })
+	if status, text := anna.ask("POST", path+"/stop", nil, nil); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := anna.ask("PUT", path+"/settings", admin.RolloutSettings{}, nil); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := anna.pushed("net", adding(1.00003)); status != 201 || anna.liveVersion("net") != 4 {
+		t.Errorf("without a plan: %d %s, version %d is live", status, text, anna.liveVersion("net"))
+	}
+}
+
+// TestAConfigurationNamesThePlanByWhichItsVersionGoesLive uploads a folder with a configuration.
+func TestAConfigurationNamesThePlanByWhichItsVersionGoesLive(t *testing.T) {
+	_, anna := runReal(t)
+	anna.live("net", adding(1))
+	push := func(value string) (status int, text string) {
+		config := `parameters { key: "rollout" value { string_value: "` + strings.ReplaceAll(value, `"`, `\"`) + `" } }`
+		return anna.post("/api/v1/models/net/versions?promote=true", "application/x-tar",
+			packed(t, map[string][]byte{"model.onnx": adding(1.00001), "config.pbtxt": []byte(config)}))
+	}
+	if status, text := push(`{"stages":[{"percent":200}]}`); status != 400 || !strings.Contains(text, "rollout") {
+		t.Errorf("a plan that is none: %d %s", status, text)
+	}
+	if status, text := push(`{"stages":[{"percent":3,"requests":40}]}`); status != 201 || !strings.Contains(text, `"staged":true`) {
+		t.Fatalf("%d %s", status, text)
+	}
+	var r admin.Rollout
+	if status, text := anna.ask("GET", "/api/v1/models/net/rollout", nil, &r); status != 200 || r.Percent != 3 || r.Plan.Version != 2 {
+		t.Errorf("%d %s", status, text)
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/monitor"
 	"github.com/edgewise-ai/edgewise/appliance/recordings"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
+	"github.com/edgewise-ai/edgewise/appliance/rollout"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/store/files"
@@ -147,7 +148,10 @@ func (a *App) followRenamings() {
 	a.names.Follow(registry.NamesConfig{
 		Renamings: a.store.Renamings, Documents: a.documents, Logger: a.logger.With("part", "registry"),
 		Outside: []func(name, to string) error{a.accounts.RenameModel, a.alerts.RenameModel, a.recordings.RenameModel},
-		Inside:  []func(tx edgewise.DocumentsTx, name, to string) error{registry.RenameNotes, editor.RenameModel, golden.RenameModel},
+		Inside: []func(tx edgewise.DocumentsTx, name, to string) error{
+			registry.RenameNotes, editor.RenameModel, golden.RenameModel,
+			rollout.RenameModel,
+		},
 	})
 }
 

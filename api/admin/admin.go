@@ -40,12 +40,15 @@ type Version struct {
 
 	// SignatureChanges are those from the version that was live before; only in the answer to an upload that went live.
 	SignatureChanges []Difference `json:"signature_changes,omitempty"`
+	// Staged tells that the version goes live by stages; only in the answer to an upload.
+	Staged bool `json:"staged,omitempty"`
 }
 
 // Pushed is a version that was stored, and what changed in the signature if it was made live.
 type Pushed struct {
 	*edgewise.Version
 	SignatureChanges []Difference // from the version that was live before
+	Staged           bool         // it goes live by stages
 }
 
 // SetLabel is the body of PUT /api/v1/models/{name}/labels/{label}. The answer is a LabelMove.
@@ -66,6 +69,7 @@ type Rename struct {
 // LabelMove is a label after it has moved.
 type LabelMove struct {
 	edgewise.Label
+	Staged bool `json:"-"` // a rollout has begun instead
 	// SignatureChanges are those from the version that the label pointed to before, breaking ones first, at most 32.
 	SignatureChanges []Difference `json:"signature_changes,omitempty"`
 }

@@ -164,7 +164,7 @@ type Deployment struct {
 type ModelEvent struct {
 	Model   string `json:"model"`
 	Version int64  `json:"version,omitempty"`
-	What    string `json:"what"` // state, health, label, stored, deleted or notes
+	What    string `json:"what"` // state, health, label, stored, deleted, notes, goldens or rollout
 	State   string `json:"state,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 }

@@ -49,8 +49,8 @@ const (
 
 // RolloutPlan is the body of POST /api/v1/models/{model}/rollout. Members that are missing have the presets.
 type RolloutPlan struct {
-	Version int64          `json:"version"`          // the candidate
-	Stages  []RolloutStage `json:"stages,omitempty"` // by percent, ascending; preset: 5, 25 and 50 %
+	Version int64          `json:"version,omitempty"` // the candidate; 0 in RolloutSettings
+	Stages  []RolloutStage `json:"stages,omitempty"`  // by percent, ascending; preset: 5, 25 and 50 %
 	// Sticky is empty where each request is sent for itself, "caller", or "parameter:" with the name of a parameter.
 	Sticky string `json:"sticky,omitempty"`
 	// WatchSeconds is for how long the predecessor stays loaded after the promotion.
@@ -64,6 +64,11 @@ type RolloutPlan struct {
 	Shadow *RolloutShadow `json:"shadow,omitempty"`
 	// Metric is nil where what answers hold is not a condition.
 	Metric *OutputMetric `json:"metric,omitempty"`
+}
+
+// RolloutSettings say how versions of a model go live that an upload brings: PUT /api/v1/models/{model}/rollout/settings.
+type RolloutSettings struct {
+	Plan *RolloutPlan `json:"plan,omitempty"` // nil: at once
 }
 
 // OutputMetric is a number of each answer, whose mean may be worse for the candidate than for the live version by no

@@ -95,6 +95,7 @@ type UnderstoodModel struct {
 	Warnings     []string             `json:"warnings"`
 	Proposals    []Proposal           `json:"proposals,omitempty"`
 	Stored       int64                `json:"stored,omitempty"`
+	Staged       bool                 `json:"staged,omitempty"` // it goes live by stages
 
 	// SignatureChanges are those from the live version of the model, breaking ones first, at most 32.
 	SignatureChanges []Difference `json:"signature_changes,omitempty"`

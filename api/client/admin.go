@@ -100,6 +100,20 @@ func (c *Client) StartRollout(ctx context.Context, name string, plan admin.Rollo
 	return r, err
 }
 
+// RolloutSettings say how uploaded versions of a model go live.
+func (c *Client) RolloutSettings(ctx context.Context, name string) (s admin.RolloutSettings, err error) {
+	err = c.call(ctx, http.MethodGet, modelPath(name)+"/rollout/settings", nil, &s)
+	return s, err
+}
+
+// SetRolloutSettings changes how uploaded versions of a model go live.
+func (c *Client) SetRolloutSettings(
+	ctx context.Context, name string, s admin.RolloutSettings,
+) (found admin.RolloutSettings, err error) {
+	err = c.call(ctx, http.MethodPut, modelPath(name)+"/rollout/settings", s, &found)
+	return found, err
+}
+
 // MoveRollout does promote, stop or rollback to a rollout in progress.
 func (c *Client) MoveRollout(ctx context.Context, name, action string) (admin.Rollout, error) {
 	var r admin.Rollout

@@ -102,11 +102,11 @@ func (im *Importer) deploy(ctx context.Context, made *job, a admin.Activate) err
 		}
 		return nil
 	}
-	for _, c := range made.found {
+	for i, c := range made.found {
 		if !c.last {
 			continue
 		}
-		if err := im.promote(ctx, made, c); err != nil {
+		if err := im.promote(ctx, made, c, i); err != nil {
 			return err
 		}
 	}
@@ -162,8 +162,8 @@ func (im *Importer) storeOne(ctx context.Context, c *candidate, notes string) er
 	return im.note(pushed.ID, notes)
 }
 
-// promote makes a version live and follows its load.
-func (im *Importer) promote(ctx context.Context, made *job, c *candidate) error {
+// promote makes a version live, the i-th of a job, and follows its load.
+func (im *Importer) promote(ctx context.Context, made *job, c *candidate, i int) error {
 	id := edgewise.ModelID{Name: c.version.ID.Name, Version: c.stored}
 	im.setStep(made, stepLoad, admin.StepRunning)
 	forget := im.config.FollowLoad(id, func() {
@@ -171,12 +171,13 @@ func (im *Importer) promote(ctx context.Context, made *job, c *candidate) error 
 		im.setStep(made, stepWarm, admin.StepRunning)
 	})
 	defer forget()
-	_, err := im.config.Models.GoLive(ctx, id, c.version.ID.Version != 0)
+	moved, err := im.config.Models.GoLive(ctx, id, c.version.ID.Version != 0)
 	if err != nil && !admin.FailsGoldens(err) {
 		return err
 	}
 	im.setStep(made, stepLoad, admin.StepDone)
 	im.setStep(made, stepWarm, admin.StepDone)
+	im.change(made, func(shown *admin.Job) { shown.Understood.Models[i].Staged = moved.Staged && err == nil })
 	return im.step(made, stepReady, func() error {
 		if err != nil {
 			return err

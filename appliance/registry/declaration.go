@@ -107,8 +107,10 @@ func (g *Registry) completed(
 	if err := checkSums(ctx, m, dir); err != nil {
 		return nil, err
 	}
-	_, err = sched.NewPadding(m, inspection)
-	return m, err
+	if _, err := sched.NewPadding(m, inspection); err != nil || g.config.Accepts == nil {
+		return m, err
+	}
+	return m, g.config.Accepts(m)
 }
 
 // InspectFolder reads the model's file in a folder with its backend. An ensemble has none: there is nothing to be read.

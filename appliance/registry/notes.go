@@ -118,16 +118,23 @@ func (f failedLoads) report(id edgewise.ModelID, err error) {
 	}
 }
 
-// GoLive moves the label live to a version that an upload brought, and deletes versions beyond those that are kept. The
-// next upload of the model replaces the version when that fails, unless the caller has chosen its number, or the version
-// works and has not passed its goldens: people look into that.
-func (g *Registry) GoLive(ctx context.Context, id edgewise.ModelID, numbered bool) (admin.LabelMove, error) {
-	moved, err := g.SetLabel(admin.WithCause(ctx, admin.CauseUpload), id.Name, edgewise.LiveLabel, id.Version)
-	if err != nil && !numbered && !admin.FailsGoldens(err) {
-		g.failed.add(id, err)
+// GoLive moves the label live to a version that an upload brought, or begins its rollout, and deletes versions beyond
+// those that are kept. The next upload of the model replaces the version when that fails, unless the caller has chosen
+// its number, or the version works and has not passed its goldens or cannot be rolled out: people look into that.
+func (g *Registry) GoLive(ctx context.Context, id edgewise.ModelID, numbered bool) (moved admin.LabelMove, err error) {
+	if g.config.Stage != nil {
+		moved.Staged, err = g.config.Stage(ctx, id)
+	}
+	if !moved.Staged {
+		moved, err = g.SetLabel(admin.WithCause(ctx, admin.CauseUpload), id.Name, edgewise.LiveLabel, id.Version)
 	}
 	if err == nil {
 		g.retain(ctx, id.Name)
+		return moved, nil
+	}
+	works := admin.FailsGoldens(err) || moved.Staged && edgewise.KindOf(err) == edgewise.Conflict
+	if !numbered && !works {
+		g.failed.add(id, err)
 	}
 	return moved, err
 }

@@ -42,6 +42,11 @@ type Config struct {
 	Loading func(edgewise.ModelID) (done func())
 	// Prove returns why a version that has been loaded for the label live does not get it. nil: every version does.
 	Prove func(ctx context.Context, id edgewise.ModelID) error
+	// Accepts returns why a model that is completed and valid cannot be stored. nil: each can.
+	Accepts func(m *edgewise.Model) error
+	// Stage begins to bring a version that an upload brought live by stages, and tells whether that is how it goes live.
+	// nil: none does.
+	Stage func(ctx context.Context, id edgewise.ModelID) (staged bool, err error)
 	// Keep returns how many versions of a model are kept when another one goes live; 0: all. nil: all.
 	Keep func() int
 	// Changed is called after a change of a model, or of a version of it. nil: nobody needs to know.
@@ -90,11 +95,11 @@ func (g *Registry) Push(ctx context.Context, up edgewise.Upload, promote bool) (
 		"model", v.ID.Name, "version", v.ID.Version, "bytes", v.Size, "digest", string(v.Digest))
 	g.Tell(v.ID, "stored")
 	g.dropFailed(ctx, v.ID.Name)
+	if err := g.Refresh(ctx, v.ID.Name); err != nil {
+		return &admin.Pushed{Version: v}, edgewise.Errorf("registry.Push", edgewise.KindOf(err),
+			"model %v is stored: %w", v.ID, err)
+	}
 	if !promote {
-		if err := g.Refresh(ctx, v.ID.Name); err != nil {
-			return &admin.Pushed{Version: v}, edgewise.Errorf("registry.Push", edgewise.KindOf(err),
-				"model %v is stored: %w", v.ID, err)
-		}
 		return &admin.Pushed{Version: v}, nil
 	}
 	moved, err := g.GoLive(ctx, v.ID, up.Version != 0)
@@ -102,7 +107,7 @@ func (g *Registry) Push(ctx context.Context, up edgewise.Upload, promote bool) (
 		return &admin.Pushed{Version: v}, edgewise.About(v.ID,
 			fmt.Errorf("model %v is stored but was not made live: %w", v.ID, err))
 	}
-	return &admin.Pushed{Version: v, SignatureChanges: moved.SignatureChanges}, nil
+	return &admin.Pushed{Version: v, SignatureChanges: moved.SignatureChanges, Staged: moved.Staged}, nil
 }
 
 // Refresh makes a model be served as it is stored now. It returns at once; see Settle.

@@ -11,9 +11,14 @@ import (
 )
 
 // Start begins a rollout: it loads the candidate beside the live version, and then sends it the share of the first
-// stage. Errors: Invalid with Field, NotFound, Conflict while the model has a rollout, when clients of the live version
-// cannot use the candidate, or when it does not pass its goldens, and why the candidate cannot be loaded.
+// stage. A plan that says no more than the version is completed by that of the version or its model. Errors: Invalid with
+// Field, NotFound, Conflict while the model has a rollout, when clients of the live version cannot use the candidate, or
+// when it does not pass its goldens, and why the candidate cannot be loaded.
 func (s *Rollouts) Start(ctx context.Context, name string, plan admin.RolloutPlan) (admin.Rollout, error) {
+	plan, err := s.whole(name, plan)
+	if err != nil {
+		return admin.Rollout{}, err
+	}
 	if err := complete(&plan); err != nil {
 		return admin.Rollout{}, err
 	}

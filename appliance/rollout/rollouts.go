@@ -350,8 +350,12 @@ func measure(r *admin.Rollout, m *measured) {
 	r.Evidence = m.evidence(boundOf(&r.Plan), watch)
 }
 
-// Forget forgets the rollout of a model that is deleted.
+// Forget forgets the rollout of a model that is deleted, and its plan.
 func (s *Rollouts) Forget(name string) {
+	err := s.config.Documents.Update(func(tx edgewise.DocumentsTx) error { return tx.Delete(SettingsBucket, name) })
+	if err != nil {
+		s.config.Logger.Error("the plan of a model that is deleted stays stored", "model", name, "error", err)
+	}
 	s.mu.Lock()
 	r := s.all[name]
 	delete(s.all, name)
@@ -363,7 +367,7 @@ func (s *Rollouts) Forget(name string) {
 	r.closeShadow()
 	s.publishTrials()
 	s.unsplit(r, name)
-	err := s.config.Documents.Update(func(tx edgewise.DocumentsTx) error { return tx.Delete(Bucket, name) })
+	err = s.config.Documents.Update(func(tx edgewise.DocumentsTx) error { return tx.Delete(Bucket, name) })
 	if err != nil {
 		s.config.Logger.Error("the rollout of a model that is deleted stays stored", "model", name, "error", err)
 	}

@@ -96,19 +96,25 @@ type tx struct {
 	docs map[string][]byte
 }
 
-func (t tx) Put(_, key string, value []byte) error {
-	t.docs[key] = slices.Clone(value)
+func (t tx) Get(bucket, key string) []byte { return t.docs[bucket+"/"+key] }
+
+func (t tx) Put(bucket, key string, value []byte) error {
+	t.docs[bucket+"/"+key] = slices.Clone(value)
 	return nil
 }
 
-func (t tx) Delete(_, key string) error {
-	delete(t.docs, key)
+func (t tx) Delete(bucket, key string) error {
+	delete(t.docs, bucket+"/"+key)
 	return nil
 }
 
-func (t tx) Each(_ string, fn func(string, []byte) error) error {
+func (t tx) Each(bucket string, fn func(string, []byte) error) error {
 	for _, key := range slices.Sorted(maps.Keys(t.docs)) {
-		if err := fn(key, t.docs[key]); err != nil {
+		of, key, _ := strings.Cut(key, "/")
+		if of != bucket {
+			continue
+		}
+		if err := fn(key, t.docs[bucket+"/"+key]); err != nil {
 			return err
 		}
 	}
@@ -220,7 +226,10 @@ func (d *disk) boot(t *testing.T) (*box, *Rollouts) {
 	s = Open(Config{
 		Documents: b, Manager: b, Models: b, Prove: b.prove,
 		Publish: func(_ string, told any) { // who is told of a rollout finds it so
-			want := told.(admin.Rollout)
+			want, ok := told.(admin.Rollout)
+			if !ok {
+				return // of settings
+			}
 			if got, err := s.Get(want.Model); err != nil || got.Plan.Version != want.Plan.Version || got.State != want.State {
 				t.Errorf("told of %q of version %d, found %q of version %d (%v)", want.State, want.Plan.Version, got.State,
 					got.Plan.Version, err)

@@ -44,7 +44,7 @@ func (h *handlers) push(r *httpapi.Request) error {
 // created answers with a version that was stored.
 func (h *handlers) created(r *httpapi.Request, pushed *admin.Pushed) error {
 	v := admin.NewVersion(pushed.Version, h.Statuses())
-	v.SignatureChanges = pushed.SignatureChanges
+	v.SignatureChanges, v.Staged = pushed.SignatureChanges, pushed.Staged
 	r.Status(fiber.StatusCreated)
 	return r.WriteJSON(v)
 }

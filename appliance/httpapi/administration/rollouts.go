@@ -2,6 +2,7 @@ package administration
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
 	"github.com/gofiber/fiber/v2"
@@ -24,6 +25,10 @@ type Rollouts interface {
 	Promote(ctx context.Context, model string) (admin.Rollout, error)
 	Stop(ctx context.Context, model string) (admin.Rollout, error)
 	Back(ctx context.Context, model string) (admin.Rollout, error)
+	// Settings say how uploaded versions of a model go live, and Configure changes that. Errors: NotFound; of Configure
+	// also Invalid with Field and Conflict.
+	Settings(model string) (admin.RolloutSettings, error)
+	Configure(model string, s admin.RolloutSettings) (admin.RolloutSettings, error)
 }
 
 // rolloutRoutes are about versions that go live by stages.
@@ -33,6 +38,8 @@ func (h *handlers) rolloutRoutes() []httpapi.Route {
 		{Method: "GET", Path: "/api/v1/rollouts", Handler: get(h.rollouts), Rights: read},
 		{Method: "GET", Path: path, Handler: showModel(h.rollout), Rights: read},
 		act("POST", path, "rollout.start", operate, h.startRollout),
+		{Method: "GET", Path: path + "/settings", Handler: showModel(h.rolloutSettings), Rights: read},
+		act("PUT", path+"/settings", "rollout.settings", operate, showModel(h.changeRolloutSettings)),
 	}
 	for action, do := range map[string]func(ctx context.Context, model string) (admin.Rollout, error){
 		"promote": h.Rollouts.Promote, "stop": h.Rollouts.Stop, "rollback": h.Rollouts.Back,
@@ -49,6 +56,26 @@ func (h *handlers) rollouts() []admin.Rollout { return h.Rollouts.List() }
 // rollout shows the present or the latest rollout of a model: GET /api/v1/models/{name}/rollout.
 func (h *handlers) rollout(_ *httpapi.Request, id edgewise.ModelID) (admin.Rollout, error) {
 	return h.Rollouts.Get(id.Name)
+}
+
+// rolloutSettings say how uploaded versions go live: GET /api/v1/models/{name}/rollout/settings.
+func (h *handlers) rolloutSettings(_ *httpapi.Request, id edgewise.ModelID) (admin.RolloutSettings, error) {
+	return h.Rollouts.Settings(id.Name)
+}
+
+// changeRolloutSettings changes that: PUT /api/v1/models/{name}/rollout/settings.
+func (h *handlers) changeRolloutSettings(
+	r *httpapi.Request, id edgewise.ModelID,
+) (found admin.RolloutSettings, err error) {
+	var ask admin.RolloutSettings
+	if err := r.ReadStrictJSON(&ask); err != nil {
+		return found, err
+	}
+	r.Detail = "at once"
+	if ask.Plan != nil {
+		r.Detail = fmt.Sprintf("%d stages", len(ask.Plan.Stages))
+	}
+	return h.Rollouts.Configure(id.Name, ask)
 }
 
 // startRollout begins a rollout: POST /api/v1/models/{name}/rollout.

@@ -61,8 +61,11 @@ func (p commands) push() *cobra.Command {
 
 func describePush(w io.Writer, v *admin.Version, live bool) {
 	state := "is live"
-	if !live {
+	switch {
+	case !live:
 		state = "is stored"
+	case v.Staged:
+		state = "goes live by stages"
 	}
 	fmt.Fprintf(w, "model %q version %d %s (%s, sha256 %.12s)\n", v.Name, v.Version, state, humanize.IBytes(uint64(v.Size)), v.Digest)
 	if v.Health != nil && v.Health.Unverified != "" {

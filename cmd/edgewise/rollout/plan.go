@@ -38,12 +38,14 @@ func (o *planOptions) register(cmd *cobra.Command) {
 		"output=scores,reduce=max,low=0,high=1,worse=lower,by=0.02")
 }
 
-// plan returns the plan for a version. Errors are for people.
-func (o *planOptions) plan(version int64) (plan admin.RolloutPlan, err error) {
+// plan returns the plan for a version, with what was given to the command: without any option it is that of the model.
+// Errors are for people.
+func (o *planOptions) plan(cmd *cobra.Command, version int64) (plan admin.RolloutPlan, err error) {
 	seconds, microseconds := int64(o.watch/time.Second), o.longer.Microseconds()
 	plan = admin.RolloutPlan{
-		Version: version, Sticky: o.sticky, WatchSeconds: &seconds, FalseAlarmPercent: &o.alarm, LatencyPercent: &o.slower,
-		LatencyMicroseconds: &microseconds,
+		Version: version, Sticky: o.sticky, WatchSeconds: given(cmd, "watch", seconds),
+		FalseAlarmPercent: given(cmd, "false-alarm", o.alarm), LatencyPercent: given(cmd, "slower", o.slower),
+		LatencyMicroseconds: given(cmd, "longer", microseconds),
 	}
 	for _, text := range o.stages {
 		stage, err := admin.ParseRolloutStage(text)
@@ -53,12 +55,20 @@ func (o *planOptions) plan(version int64) (plan admin.RolloutPlan, err error) {
 		plan.Stages = append(plan.Stages, stage)
 	}
 	if o.shadow != 0 {
-		plan.Shadow = &admin.RolloutShadow{Percent: o.shadow, DisagreementPercent: &o.disagree}
+		plan.Shadow = &admin.RolloutShadow{Percent: o.shadow, DisagreementPercent: given(cmd, "disagree", o.disagree)}
 	}
 	if o.metric != "" {
 		plan.Metric, err = parseMetric(o.metric)
 	}
 	return plan, err
+}
+
+// given returns the value of an option that was given, else nil.
+func given[T any](cmd *cobra.Command, option string, value T) *T {
+	if !cmd.Flags().Changed(option) {
+		return nil
+	}
+	return &value
 }
 
 // parseMetric reads members as NAME=VALUE, with commas between them.

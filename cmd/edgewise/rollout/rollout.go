@@ -25,7 +25,7 @@ func Command(program *cli.Program) *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE:  cli.UnknownCommand,
 	}
-	cmd.AddCommand(p.start(), p.list(),
+	cmd.AddCommand(p.start(), p.list(), p.settings(),
 		p.of("show", "Show the present or the latest rollout of a model, with its evidence", (*client.Client).Rollout))
 	for action, short := range map[string]string{
 		"promote": "Make the candidate live now", "stop": "End a rollout: what is live stays live",
@@ -57,7 +57,7 @@ func (p commands) start() *cobra.Command {
 		if id.Version == 0 {
 			return cli.Usagef("%q names no version: want NAME:VERSION", args[0])
 		}
-		plan, err := options.plan(id.Version)
+		plan, err := options.plan(cmd, id.Version)
 		if err != nil {
 			return cli.Usage(err)
 		}

@@ -941,9 +941,30 @@ export interface paths {
         put?: never;
         /**
          * Bring a version live by stages
-         * @description Loads the candidate beside the live version, and answers when it is ready and gets the share of the first stage. 409 while the model has a rollout in progress, where clients of the live version cannot use the candidate, and where the candidate does not pass its goldens (`reason: goldens_failed`).
+         * @description Loads the candidate beside the live version, and answers when it is ready and gets the share of the first stage. A body with nothing but the version begins the plan of the version's configuration or of the model, where there is one. 409 while the model has a rollout in progress, where clients of the live version cannot use the candidate, and where the candidate does not pass its goldens (`reason: goldens_failed`).
          */
         post: operations["startRollout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/models/{model}/rollout/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How versions of a model go live that an upload brings */
+        get: operations["getRolloutSettings"];
+        /**
+         * Say how versions of a model go live that an upload brings
+         * @description With a plan, an upload with `promote`, a job that is activated and a published draft begin its rollout instead of moving the label live, once the model has a live version. The parameter `rollout` of a version's own configuration comes before it.
+         */
+        put: operations["setRolloutSettings"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2259,6 +2280,8 @@ export interface components {
             health?: components["schemas"]["Health"];
             batching?: components["schemas"]["Batching"];
             signature_changes?: components["schemas"]["SignatureChanges"];
+            /** @description in the answer to an upload: the version goes live by stages */
+            staged?: boolean;
         };
         /** @description what the latest requests to a version that is ready came to since it was loaded; refused requests are not among them */
         Health: {
@@ -2314,12 +2337,17 @@ export interface components {
         Rename: {
             name: components["schemas"]["Name"];
         };
+        /** @description how versions go live that an upload brings */
+        RolloutSettings: {
+            /** @description without a version; absent: they go live at once */
+            plan?: components["schemas"]["RolloutPlan"];
+        };
         RolloutPlan: {
             /**
              * Format: int64
-             * @description the candidate
+             * @description the candidate; required but in the plan of a model, which has none
              */
-            version: number;
+            version?: number;
             /** @description by percent, ascending; preset: 5, 25 and 50 % */
             stages?: {
                 /** @description of the requests that go to the candidate: less than 100; 0 only with a shadow, whose comparisons are then counted */
@@ -2875,6 +2903,8 @@ export interface components {
              * @description the version it was stored as, once it is
              */
             stored?: number;
+            /** @description it goes live by stages */
+            staged?: boolean;
             signature_changes?: components["schemas"]["SignatureChanges"];
         };
         Proposal: {
@@ -3335,7 +3365,7 @@ export interface components {
             /** Format: int64 */
             version?: number;
             /** @enum {string} */
-            what: "state" | "label" | "stored" | "deleted" | "notes" | "health";
+            what: "state" | "label" | "stored" | "deleted" | "notes" | "health" | "goldens" | "rollout";
             state?: string;
             reason?: string;
         };
@@ -5130,6 +5160,56 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Rollout"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getRolloutSettings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The settings */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RolloutSettings"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    setRolloutSettings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RolloutSettings"];
+            };
+        };
+        responses: {
+            /** @description The settings */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RolloutSettings"];
                 };
             };
             default: components["responses"]["Error"];

@@ -1,2 +1,0 @@
-// Package backends tests the backends that are not written in Go.
-package backends
