@@ -22,7 +22,7 @@ export CGO_CFLAGS  := -O2 -g
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript sdk/gallery configs/demo/steps -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml api/inference.yaml api/inference/grpc_service.proto
 .PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
 
-.PHONY: webui page-long pictures browser samples bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client python llama steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
+.PHONY: webui page-long pictures browser samples bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client python python-models triton-python llama steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -35,7 +35,7 @@ webui/dist/index.html.gz: webui/node_modules/.installed $(PAGE)
 	cd webui && npm run --silent build -- --logLevel error
 
 ## build: the program with its page, and the runtime library beside it
-build: tools-present runtime llama webui
+build: tools-present runtime llama triton-python webui
 	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(BIN)/edgewise ./cmd/edgewise
 
 ## run: build everything and serve the demo on http://127.0.0.1:8000
@@ -48,6 +48,12 @@ demo: models
 ## runtime: ONNX Runtime's shared library for this machine, from npm
 runtime: tools-present
 	@configs/runtime/fetch.sh $(CACHE)/runtime $(BIN)/lib
+
+## triton-python: the backend of Triton's Python models
+triton-python:
+	@mkdir -p $(BIN)/lib/backends/python/conformance/1
+	@cp backends/python/*.py backends/python/backend.yaml $(BIN)/lib/backends/python
+	@cp backends/python/conformance/1/model.py $(BIN)/lib/backends/python/conformance/1
 
 ## llama: the backend of GGUF files: llama.cpp's libraries, from npm (11 MB), and the program that serves models with them
 LLAMA := $(BIN)/lib/backends/llama
@@ -105,7 +111,7 @@ LONG := ./test/browser ./test/e2e ./test/sdk ./appliance ./test/fault ./wasm ./t
 TEST := $(GO) test -race -ldflags=-w -vet=off -p 4 -timeout 60m $(LONG) ./...
 
 ## test: every test, with the race detector
-test: build models speech toolchains wabt grpc-client onnx-models browser samples bus
+test: build models speech toolchains wabt grpc-client onnx-models browser samples bus python-models
 	$(GO) vet -race ./...
 	$(TEST)
 
@@ -135,7 +141,7 @@ pictures: build models browser
 	node webui/test/screenshots.mjs docs/screenshots
 
 ## check: format, vet, static analysis, architecture, race detector
-check: build models speech toolchains wabt grpc-client onnx-models browser samples bus
+check: build models speech toolchains wabt grpc-client onnx-models browser samples bus python-models
 	@test -z "$$($(TOOL) gofumpt -l $(GOFILES))" || { echo "not formatted:"; $(TOOL) gofumpt -l $(GOFILES); exit 1; }
 	$(GO) vet -race ./...
 	$(TOOL) staticcheck ./...
@@ -144,7 +150,7 @@ check: build models speech toolchains wabt grpc-client onnx-models browser sampl
 	$(TEST)
 
 ## race: the race detector alone
-race: build models toolchains wabt
+race: build models toolchains wabt python-models
 	$(TEST)
 
 ## fuzz: every fuzz target for FUZZTIME each
@@ -292,6 +298,10 @@ PYTHON := python3-numpy python3-pil
 python:
 	@/usr/bin/python3 -c 'import numpy, PIL' >/dev/null 2>&1 || \
 	  configs/debian/install.sh "the benchmarks compare steps with" $(PYTHON)
+
+# python-models: what the backend of Python models needs
+python-models:
+	@/usr/bin/python3 -c 'import numpy' >/dev/null 2>&1 || configs/debian/install.sh "Python models are served with" python3-numpy
 
 GRPC_CLIENT := protobuf-compiler protobuf-compiler-grpc python3-grpcio python3-protobuf
 grpc-client:

@@ -1,0 +1,2 @@
+// Package backends tests the backends that are not written in Go.
+package backends
