@@ -42,7 +42,7 @@ func (s *Server) headerReceived(header *fasthttp.RequestHeader) fasthttp.Request
 func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	client := connOf(ctx)
 	s.enter()
-	defer s.leave(client)
+	defer func() { client.others = s.leave() }()
 	defer s.recovered(ctx)
 	if s.deps.Log.Enabled(ctx, slog.LevelDebug) {
 		s.deps.Log.Debug("request", "method", string(ctx.Method()), "path", string(ctx.Path()))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"mime"
 	"net"
 	"net/netip"
@@ -73,6 +74,23 @@ func (r *Request) End() { r.conn.unwatch() }
 // ReadBody reads the whole body into a block of which the caller becomes the owner. See Server.readBody.
 func (r *Request) ReadBody() (*blocks.Block, []byte, error) {
 	return r.server.readBody(r.Context(), r.Stream)
+}
+
+// SendWritten answers with what write writes meanwhile. Its writer fails once the client has left, or Shutdown has cut the
+// connection; Shutdown waits for write. The log says of what it was, when write fails.
+func (r *Request) SendWritten(what string, write func(w io.Writer) error) {
+	s := r.server
+	read, pipe := io.Pipe()
+	s.enter()
+	go func() {
+		defer s.leave()
+		err := write(pipe)
+		if err != nil {
+			s.deps.Log.Error(what+" broke off", "error", err)
+		}
+		_ = pipe.CloseWithError(err)
+	}()
+	r.Context().SetBodyStream(read, -1)
 }
 
 // Keep holds the memory of the answer until it has been written.

@@ -69,7 +69,7 @@ type Server struct {
 	mu        sync.Mutex // guards the fields below
 	listeners []*listener
 	closing   bool
-	serving   int           // requests in handlers
+	serving   int           // requests in handlers, and answers that are being made
 	idle      chan struct{} // made by Shutdown, closed when serving falls to 0
 }
 
@@ -194,16 +194,16 @@ func (s *Server) enter() (closing bool) {
 	return s.closing
 }
 
-// leave notes that a request has ended, and tells its connection whether others are in progress.
-func (s *Server) leave(c *conn) {
+// leave notes that a request has ended, and tells whether others are in progress.
+func (s *Server) leave() (others bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.serving--
-	c.others = s.serving > 0
 	if s.serving == 0 && s.idle != nil {
 		close(s.idle)
 		s.idle = nil
 	}
+	return s.serving > 0
 }
 
 // Statistics is what the server counts about itself.

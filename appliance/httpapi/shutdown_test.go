@@ -2,8 +2,10 @@ package httpapi_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,6 +72,44 @@ func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
 		t.Errorf("Shutdown: %v, want 1 connection cut off", err)
 	}
 	busy.wantClosed()
+}
+
+// TestShutdownWaitsForAnAnswerThatIsBeingMade cuts the connection of a client that does not read. What is written then fails,
+// and whoever writes it still uses the parts that the box closes after the server.
+func TestShutdownWaitsForAnAnswerThatIsBeingMade(t *testing.T) {
+	ts := startServer(t, nil)
+	cut, release := make(chan struct{}), make(chan struct{})
+	var ended atomic.Bool
+	ts.Handle(httpapi.Route{Method: "GET", Path: "/api/v1/endless", Handler: func(r *httpapi.Request) error {
+		r.SendWritten("an endless answer", func(w io.Writer) (err error) {
+			for err == nil {
+				_, err = w.Write(make([]byte, 64<<10))
+			}
+			close(cut)
+			<-release
+			ended.Store(true)
+			return err
+		})
+		return nil
+	}})
+	p := dial(t, ts)
+	p.send("GET /api/v1/endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if _, err := p.br.ReadByte(); err != nil { // it is being made
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = ts.Shutdown(ctx)
+		close(done)
+	}()
+	<-cut
+	time.AfterFunc(50*time.Millisecond, func() { close(release) }) // a Shutdown that does not wait has returned before
+	<-done
+	if !ended.Load() {
+		t.Error("the server is shut down while an answer is being made")
+	}
 }
 
 func TestARequestEndsAtItsDeadline(t *testing.T) {

@@ -170,17 +170,9 @@ func (h *handlers) backup(r *httpapi.Request) error {
 	if withAccounts {
 		r.Detail = "with accounts"
 	}
-	read, write := io.Pipe()
-	ctx := r.WorkContext()
-	go func() {
-		err := h.Catalog.Backup(ctx, write, withAccounts)
-		if err != nil {
-			h.Log().Error("a backup broke off", "error", err)
-		}
-		_ = write.CloseWithError(err)
-	}()
 	r.Set(fiber.HeaderContentType, mimeTar)
 	setFilename(r, h.Catalog.BackupName())
-	r.Context().SetBodyStream(read, -1)
+	ctx := r.WorkContext()
+	r.SendWritten("a backup", func(w io.Writer) error { return h.Catalog.Backup(ctx, w, withAccounts) })
 	return nil
 }

@@ -141,18 +141,12 @@ func (h *handlers) recordingArchive(r *httpapi.Request) error {
 	if err != nil {
 		return err
 	}
-	read, write := io.Pipe()
-	caller := r.Caller
-	go func() {
-		err := h.writeRecording(write, id.Name, int(limit), caller)
-		if err != nil {
-			h.Log().Error("an archive of recorded requests broke off", "model", id.Name, "error", err)
-		}
-		_ = write.CloseWithError(err)
-	}()
 	r.Set(fiber.HeaderContentType, mimeTar)
 	setFilename(r, id.Name+"-recording.tar")
-	r.Context().SetBodyStream(read, -1)
+	caller := r.Caller
+	r.SendWritten("an archive of recorded requests of model "+id.Name, func(w io.Writer) error {
+		return h.writeRecording(w, id.Name, int(limit), caller)
+	})
 	return nil
 }
 
