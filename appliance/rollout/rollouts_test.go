@@ -14,6 +14,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
@@ -52,8 +53,9 @@ type box struct {
 	rules    []admin.CompareRule
 	busy     atomic.Bool // no core is idle
 	shadow   func(ctx context.Context, n int) (values []float64, err error)
-	answer   func(n int) []float64 // of the candidate to clients; nil: right
-	shadowed int                   // requests of the shadow; one at a time
+	answer   func(n int) []float64     // of the candidate to clients; nil: right
+	shadowed int                       // requests of the shadow; one at a time
+	jump     func(n int) time.Duration // by which the clock of the wall is wrong; nil: it is right
 
 	alerts  []string
 	audit   []string
@@ -285,9 +287,21 @@ func (b *box) ask(s *Rollouts, seconds int, candidate func(n int) (time.Duration
 			values = b.answer(i)
 		}
 		resp := &edgewise.Response{Outputs: []edgewise.Tensor{b.output(values)}}
-		s.Observe(id, &req, resp, time.Now(), took, err)
-		b.tap.Offer(tap.Finished{Model: id, Request: req, Err: err, Response: resp, Began: time.Now()})
+		began := time.Now()
+		if b.jump != nil {
+			began = set(began, b.jump(i))
+		}
+		s.Observe(id, &req, resp, began, took, err)
+		b.tap.Offer(tap.Finished{Model: id, Request: req, Err: err, Response: resp, Began: began})
 	}
+}
+
+// set returns what time.Now would have returned, had the clock of the wall been set: the time since the start of the
+// process, which it has as well, is that of now.
+func set(now time.Time, by time.Duration) time.Time {
+	const nanoseconds = 30 // bits below the seconds of the wall
+	*(*uint64)(unsafe.Pointer(&now)) += uint64(by/time.Second) << nanoseconds
+	return now
 }
 
 var right = []float64{1, 1, 5, 5}
@@ -394,6 +408,40 @@ func TestAVersionThatFailsIsTakenBackWithinASecond(t *testing.T) {
 			t.Errorf("alerts %q, reason %q, evidence %+v", alerts, r.Reason, r.Evidence)
 		}
 	})
+}
+
+// TestAClockThatIsSetChangesNoRollout has requests come while somebody sets the clock.
+func TestAClockThatIsSetChangesNoRollout(t *testing.T) {
+	now := time.Now()
+	if wrong := set(now, -time.Hour); wrong.Sub(now) != 0 || wrong.Unix() != now.Unix()-3600 {
+		t.Fatalf("%v and %v", now, wrong)
+	}
+	for name, jump := range map[string]func(n int) time.Duration{
+		"back":       func(n int) time.Duration { return -time.Duration(n/500) * time.Hour },
+		"forward":    func(n int) time.Duration { return time.Duration(n/500) * 24 * time.Hour },
+		"to and fro": func(n int) time.Duration { return time.Duration(n%3-1) * time.Hour },
+	} {
+		for version, candidate := range map[string]func(int) (time.Duration, error){"good": fine, "bad": failing} {
+			t.Run(name+", "+version, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b, s, stop := newDisk().open(t)
+					defer stop()
+					b.jump = jump
+					start(t, s)
+					b.ask(s, 5, candidate)
+					r, _ := s.Get("m")
+					if version == "good" && (r.State != admin.RolloutRunning || r.Stage != 0 || r.Candidate.Requests != 50) {
+						t.Errorf("after 5 s of 10: %+v", r)
+					}
+					b.ask(s, 40, candidate)
+					want := map[string]string{"good": admin.RolloutWatching, "bad": admin.RolloutBack}[version]
+					if r, _ := s.Get("m"); r.State != want {
+						t.Errorf("%+v, want %s", r, want)
+					}
+				})
+			})
+		}
+	}
 }
 
 func TestASplitEndsWithItsRolloutAlsoWithASlowDisk(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/image/font/gofont/gobold"
@@ -294,4 +295,48 @@ func TestRecordingFromTheCommandLine(t *testing.T) {
 	}
 	b.stop()
 	wantHealthy(t, dir)
+}
+
+// TestAFullDiskEndsTheRecordingAndNotTheServing gives the recorded requests a file system of 64 KiB, and makes room there.
+func TestAFullDiskEndsTheRecordingAndNotTheServing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	disk := filepath.Join(dir, "recordings")
+	if err := os.Mkdir(disk, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	space := []string{"unshare", "--mount"}
+	if os.Geteuid() != 0 {
+		space = append(space, "--user", "--map-root-user")
+	}
+	b := serveWrapped(t, append(space, "sh", "-c", `mount -t tmpfs -o size=64k tmpfs "$0" && exec "$@"`, disk), dir)
+	b.awaitReady()
+	b.upload("cat", "", biased(1))
+	b.must("recording", "start", "cat", "--share", "1")
+	recording := func(what string, done func(r admin.Recording) bool) (r admin.Recording) {
+		await(t, what, func() (ok bool) {
+			b.wantBias("cat", "1", 1)
+			var err error
+			if r, err = b.client.Recording(t.Context(), "cat"); err != nil {
+				t.Fatal(err)
+			}
+			return done(r)
+		})
+		return r
+	}
+	full := recording("the disk to be full", func(r admin.Recording) bool { return r.Problem != "" })
+	if full.Recorded == 0 || !strings.Contains(full.Problem, "no space left") {
+		t.Errorf("%+v", full)
+	}
+	list, err := b.client.RecordedRequests(t.Context(), "cat", 100)
+	if err != nil || len(list) != full.Requests {
+		t.Errorf("%d of %d requests are listed (%v)", len(list), full.Requests, err)
+	}
+	for _, r := range list[:2] {
+		if err := b.client.DeleteRecordedRequest(t.Context(), "cat", r.Number); err != nil {
+			t.Error(err)
+		}
+	}
+	recording("the recording to go on", func(r admin.Recording) bool { return r.Recorded > full.Recorded })
+	b.must("replay", "cat", "--exact")
 }
