@@ -284,6 +284,7 @@ type Inspection struct {
 	ParameterBytes int64             `json:"parameter_bytes"` // bytes of all weights, external data included
 	Nodes          int               `json:"nodes"`
 	MaxBatchSize   *int32            `json:"max_batch_size,omitempty"` // what the file itself says; nil: it does not say
+	Decoupled      bool              `json:"decoupled,omitempty"`      // the file says that a request has any number of responses
 	Steps          []ModelID         `json:"steps,omitempty"`          // of an ensemble, the models that it runs
 	Omitted        []Omitted         `json:"omitted,omitempty"`        // what the file has and is not served
 }

@@ -38,6 +38,7 @@ func New(c Config) *Backend {
 func (*Backend) Formats() []edgewise.Format {
 	return []edgewise.Format{{
 		Platform: Platform, Backend: "wasm", File: DefaultFilename, Devices: []edgewise.DeviceKind{edgewise.CPU}, Guest: true,
+		Answers: true,
 	}}
 }
 
@@ -85,7 +86,11 @@ func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on 
 		p.close()
 		return nil, err
 	}
-	return newStep(v, p, pool), nil
+	s := newStep(v, p, pool)
+	if v.Model.Decoupled() {
+		return stream{s}, nil
+	}
+	return s, nil
 }
 
 func modelFile(dir string, m *edgewise.Model) string {

@@ -47,7 +47,10 @@ type call struct {
 	nested   bool          // inside infer
 
 	options   edgewise.RunOptions
-	stopped   bool // by check
+	s         *step         // whose request it is; nil: it is none
+	task      *task         // nil: it is no request
+	away      time.Duration // that readers of responses took
+	stopped   bool          // by check
 	failed    bool
 	failure   string // what fail said
 	lastError string

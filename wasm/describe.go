@@ -21,6 +21,7 @@ type description struct {
 	Version      string                 `json:"version"`
 	Description  string                 `json:"description"`
 	MaxBatchSize int32                  `json:"max_batch_size"`
+	Decoupled    bool                   `json:"decoupled"`
 	Inputs       []describedTensor      `json:"inputs"`
 	Outputs      []describedTensor      `json:"outputs"`
 	Parameters   []descriptionParameter `json:"parameters"`
@@ -153,7 +154,7 @@ func (t describedTensor) check(batch int32) string {
 func (d *description) inspection() *edgewise.Inspection {
 	ins := &edgewise.Inspection{
 		Producer: d.Name, Opsets: map[string]int64{}, Operators: map[string]int{}, Metadata: map[string]string{},
-		MaxBatchSize: &d.MaxBatchSize, Inputs: tensorInfos(d.Inputs), Outputs: tensorInfos(d.Outputs),
+		MaxBatchSize: &d.MaxBatchSize, Decoupled: d.Decoupled, Inputs: tensorInfos(d.Inputs), Outputs: tensorInfos(d.Outputs),
 	}
 	for key, text := range map[string]string{"version": d.Version, "description": d.Description} {
 		if text != "" {

@@ -19,6 +19,7 @@ func hostFunctions() []hostFunction {
 		{"fail", "ii:", importFail},
 		{"parameter", "iiii:i", importParameter},
 		{"infer", "iii:i", importInfer},
+		{"emit", "i:i", importEmit},
 		{"last_error", "ii:i", func(a arguments) { a.give("dst", 0, a.c.lastError) }},
 	}
 }

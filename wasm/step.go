@@ -40,15 +40,20 @@ func newStep(v *edgewise.Version, p *program, l *pool) *step {
 func (s *step) Run(
 	ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions,
 ) (*edgewise.Result, error) {
-	if options.Trial {
-		return s.try(ctx, in, want, options)
+	return s.run(ctx, &task{in: in, want: want, options: options})
+}
+
+// run is Run for a task.
+func (s *step) run(ctx context.Context, t *task) (*edgewise.Result, error) {
+	if t.options.Trial {
+		return s.try(ctx, t)
 	}
 	g, err := s.pool.take(ctx)
 	if err != nil {
 		return nil, s.wrap(err)
 	}
 	result := &edgewise.Result{}
-	c, err := s.request(ctx, g, in, want, options, result)
+	c, err := s.request(ctx, g, t, result)
 	result.Guest.Fuel, result.Guest.Memory, result.Guest.Host = uint64(c.used()), int64(g.memory.size), c.host
 	bypassed := err != nil && s.p.settings.policy == bypass && edgewise.KindOf(err) == edgewise.Guest && !c.failed
 	s.count(c, result.Guest, err, bypassed)
@@ -65,23 +70,21 @@ func (s *step) Run(
 		return result, nil
 	}
 	if bypassed {
-		return s.bypass(in, want, result), nil
+		return s.bypass(t.in, t.want, result), nil
 	}
 	return nil, s.wrap(err)
 }
 
 // try runs the step on a guest of its own, which is closed afterwards: a trial leaves no state, counts in no statistics
 // and is not held against the version.
-func (s *step) try(
-	ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions,
-) (*edgewise.Result, error) {
+func (s *step) try(ctx context.Context, t *task) (*edgewise.Result, error) {
 	g, err := s.p.newGuest(ctx)
 	if err != nil {
 		return nil, s.wrap(err)
 	}
 	defer g.close()
 	result := &edgewise.Result{Free: func() {}}
-	if _, err := s.request(ctx, g, in, want, options, result); err != nil {
+	if _, err := s.request(ctx, g, t, result); err != nil {
 		return nil, s.wrap(err)
 	}
 	copyData(result.Outputs)
@@ -89,24 +92,21 @@ func (s *step) try(
 }
 
 // request is one request on one guest. The outputs stand in the guest's memory.
-func (s *step) request(
-	ctx context.Context, g *guest, in []edgewise.Tensor, want []string, options edgewise.RunOptions,
-	result *edgewise.Result,
-) (*call, error) {
+func (s *step) request(ctx context.Context, g *guest, t *task, result *edgewise.Result) (*call, error) {
 	c := begin(ctx, s.p, s.p.config.RunTimeout, s.p.settings.fuel)
 	defer c.rest()
-	c.g, c.options = g, options
+	c.g, c.s, c.task, c.options = g, s, t, t.options
 	s.p.share(&c.turn)
 	c.fund()
 	s.p.running.Add(1)
 	defer s.p.running.Add(-1)
-	return c, s.run(c, in, want, result)
+	return c, s.process(c, result)
 }
 
-// run passes the inputs to the guest, runs it, and reads its outputs.
-func (s *step) run(c *call, in []edgewise.Tensor, want []string, result *edgewise.Result) error {
+// process passes the inputs to the guest, runs it, and reads its outputs.
+func (s *step) process(c *call, result *edgewise.Result) error {
 	start := time.Now()
-	inputs, err := c.writeList(c.g.alloc, in)
+	inputs, err := c.writeList(c.g.alloc, c.task.in)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (s *step) run(c *call, in []edgewise.Tensor, want []string, result *edgewis
 	err = c.invoke(exportProcess, c.g.process, stack[:])
 	c.request = false
 	ran := time.Now()
-	result.Infer = ran.Sub(running)
+	result.Infer = ran.Sub(running) - c.away
 	result.Guest.Time = max(result.Infer-c.host, 0)
 	if err != nil {
 		c.failed = false
@@ -132,7 +132,7 @@ func (s *step) run(c *call, in []edgewise.Tensor, want []string, result *edgewis
 	if wrong != nil {
 		return wrong
 	}
-	if result.Outputs, err = s.choose(outputs, in, want); err != nil {
+	if result.Outputs, err = s.choose(outputs, c.task.in, c.task.want); err != nil {
 		return err
 	}
 	if err := c.finishPictures(result.Outputs); err != nil {
@@ -151,20 +151,23 @@ func (c *call) reason() error {
 	return &edgewise.Error{Op: "wasm.Run", Kind: edgewise.Guest, Err: &edgewise.StepRefusal{Text: c.failure}}
 }
 
-// choose holds the outputs against the model and returns those that are wanted, in the order wanted.
+// choose holds the outputs against the model and returns those that are wanted, in the order wanted. Only a decoupled
+// step may leave out some.
 func (s *step) choose(outputs, in []edgewise.Tensor, want []string) ([]edgewise.Tensor, error) {
 	for i := range outputs {
 		if err := s.checkOutput(&outputs[i], in); err != nil {
 			return nil, err
 		}
 	}
-	chosen := make([]edgewise.Tensor, len(want))
-	for i, name := range want {
+	chosen := make([]edgewise.Tensor, 0, len(want))
+	for _, name := range want {
 		k := slices.IndexFunc(outputs, func(t edgewise.Tensor) bool { return t.Name == name })
-		if k < 0 {
+		switch {
+		case k >= 0:
+			chosen = append(chosen, outputs[k])
+		case !s.version.Model.Decoupled():
 			return nil, edgewise.Errorf("wasm.Run", edgewise.Guest, "step: output %q is missing", name)
 		}
-		chosen[i] = outputs[k]
 	}
 	return chosen, nil
 }

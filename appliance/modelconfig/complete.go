@@ -38,6 +38,9 @@ func Complete(m *edgewise.Model, name string, files []string, ins *edgewise.Insp
 	c.MaxBatchSize = max(c.MaxBatchSize, 0)
 	if ins != nil {
 		scalars(c, ins)
+		if ins.Decoupled && c.ModelTransactionPolicy == nil {
+			c.ModelTransactionPolicy = &edgewise.ModelTransactionPolicy{Decoupled: true}
+		}
 	}
 	defaults(c, d)
 	return Clone(c), nil

@@ -171,6 +171,9 @@ func (x *exchange) answer(r *edgewise.Result, last bool, err error) error {
 	default:
 		x.single(r, last, err)
 	}
+	if x.err != nil {
+		x.cancel()
+	}
 	x.since = time.Now()
 	if last {
 		defer x.end()
@@ -246,9 +249,6 @@ func (x *exchange) deliver(resp *edgewise.Response) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			x.err = x.s.panicked(cause)
-		}
-		if x.err != nil {
-			x.cancel()
 		}
 	}()
 	if x.s.guest {

@@ -18,6 +18,8 @@ func (s *Scheduler) judge() {
 		b.Independent, b.Reason = false, "max_batch_size is 0"
 	case m.MaxBatchSize == 1:
 		b.Reason = "max_batch_size is 1"
+	case s.answerer != nil && s.guest:
+		b.Merged, b.Reason = false, "a step that streams runs its requests one by one"
 	case !b.Merged:
 		b.Reason = "the configuration has no dynamic_batching"
 	case s.proof == nil:

@@ -89,11 +89,11 @@ func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 	if s.answerer = newAnswerer(v.Model, instance); s.answerer != nil { // no requests are merged: the configuration decides
 		s.proof, s.padding, s.ragged = nil, nil, nil
 	}
+	_, s.guest = instance.(metered)
 	s.judge()
 	if s.account != nil {
 		s.solo.threads = c.SoloThreads
 	}
-	_, s.guest = instance.(metered)
 	s.spare = newBackground(s, c)
 	s.Resize(c.Instances)
 	return s
