@@ -133,8 +133,15 @@ type Exchange struct {
 // Lookup fails, or returns the same version, the engine's error is returned. When Deliver fails, the response is
 // returned with the error; the caller releases it.
 func (x Exchange) Infer(ctx context.Context, engine Inferer, req *Request) (*Response, error) {
+	began := false // the client has a response, so that the request is not sent again
+	if each := req.Each; each != nil {
+		req.Each = func(resp *Response) error {
+			began = true
+			return each(resp)
+		}
+	}
 	resp, err := engine.Infer(ctx, req)
-	for err != nil && x.moved(req, err) {
+	for err != nil && !began && x.moved(req, err) {
 		resp, err = engine.Infer(ctx, req)
 	}
 	if err != nil || x.Deliver == nil {

@@ -20,11 +20,11 @@ type ModelStatistics struct {
 	InferenceCount uint64              `json:"inference_count"`
 	ExecutionCount uint64              `json:"execution_count"`
 	InferenceStats InferenceStatistics `json:"inference_stats"`
-	// by place in a stream of answers; always empty, as every request has one answer
-	ResponseStats map[string]struct{}      `json:"response_stats"`
-	BatchStats    []BatchStatistics        `json:"batch_stats"`
-	MemoryUsage   []MemoryUsage            `json:"memory_usage"`
-	EnsembleSteps []EnsembleStepStatistics `json:"ensemble_steps,omitempty"` // an extension of this box
+	// of a decoupled model, by the place of a response among those to its request, from "0"
+	ResponseStats map[string]ResponseStatistics `json:"response_stats"`
+	BatchStats    []BatchStatistics             `json:"batch_stats"`
+	MemoryUsage   []MemoryUsage                 `json:"memory_usage"`
+	EnsembleSteps []EnsembleStepStatistics      `json:"ensemble_steps,omitempty"` // an extension of this box
 }
 
 // EnsembleStepStatistics is what an ensemble has measured of one of its steps, from asking the model to its answer.
@@ -49,6 +49,16 @@ type InferenceStatistics struct {
 	ComputeOutput StatisticsCount `json:"compute_output"`
 	CacheHit      StatisticsCount `json:"cache_hit"`
 	CacheMiss     StatisticsCount `json:"cache_miss"`
+}
+
+// ResponseStatistics splits the time of the responses at one place.
+type ResponseStatistics struct {
+	ComputeInfer  StatisticsCount `json:"compute_infer"`
+	ComputeOutput StatisticsCount `json:"compute_output"`
+	Success       StatisticsCount `json:"success"`
+	Fail          StatisticsCount `json:"fail"`
+	EmptyResponse StatisticsCount `json:"empty_response"`
+	Cancel        StatisticsCount `json:"cancel"`
 }
 
 // StatisticsCount is a number of events and the nanoseconds they took together.
@@ -100,7 +110,7 @@ func NewModelStatistics(id edgewise.ModelID, s edgewise.Statistics) ModelStatist
 			ComputeOutput: newCount(s.ComputeOutput),
 			CacheHit:      newCount(s.CacheHit), CacheMiss: newCount(s.CacheMiss),
 		},
-		ResponseStats: map[string]struct{}{},
+		ResponseStats: make(map[string]ResponseStatistics, len(s.Responses)),
 		BatchStats:    make([]BatchStatistics, 0, len(s.Batches)),
 		MemoryUsage:   []MemoryUsage{},
 	}
@@ -109,6 +119,12 @@ func NewModelStatistics(id edgewise.ModelID, s edgewise.Statistics) ModelStatist
 	}
 	if !s.LastInference.IsZero() {
 		m.LastInference = s.LastInference.UnixMilli()
+	}
+	for place, r := range s.Responses {
+		m.ResponseStats[strconv.Itoa(place)] = ResponseStatistics{
+			ComputeInfer: newCount(r.ComputeInfer), ComputeOutput: newCount(r.ComputeOutput), Success: newCount(r.Success),
+			Fail: newCount(r.Fail), EmptyResponse: newCount(r.Empty), Cancel: newCount(r.Aborted),
+		}
 	}
 	for _, b := range s.Batches {
 		m.BatchStats = append(m.BatchStats, BatchStatistics{

@@ -39,3 +39,22 @@ func TestTheMemoryOfAProcessIsTold(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+func TestResponsesOfADecoupledModelAreCountedByPlace(t *testing.T) {
+	var s edgewise.Statistics
+	success := func(r *edgewise.ResponseStatistics) *edgewise.Duration { return &r.Success }
+	s.Responded(0, 2, 1, success)
+	s.Responded(1, 4, 0, func(r *edgewise.ResponseStatistics) *edgewise.Duration { return &r.Empty })
+	for place := range 1000 {
+		s.Responded(2+place, 0, 0, success)
+	}
+	s.Add(s)
+	got := NewModelStatistics(edgewise.ModelID{Name: "m", Version: 1}, s).ResponseStats
+	count := func(n, ns uint64) StatisticsCount { return StatisticsCount{Count: n, NS: ns} }
+	if len(got) != 128 ||
+		got["0"] != (ResponseStatistics{ComputeInfer: count(2, 4), ComputeOutput: count(2, 2), Success: count(2, 6)}) ||
+		got["1"] != (ResponseStatistics{ComputeInfer: count(2, 8), ComputeOutput: count(2, 0), EmptyResponse: count(2, 8)}) ||
+		got["127"].Success.Count != 2*(1002-127) {
+		t.Errorf("%d places: %+v", len(got), got)
+	}
+}

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,10 +13,49 @@ import (
 	"github.com/edgewise-ai/edgewise/ordering"
 )
 
+// talk answers as a decoupled model: with as many responses as the parameter n says, each with its number, its input's
+// bytes, and an end. The parameter fault is the number of a response that could not be made, fail that of the error that
+// ends it all.
+func (e *fakeEngine) talk(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	if req.Each == nil {
+		return nil, edgewise.Errorf("fake", edgewise.Unsupported, "it is decoupled")
+	}
+	answer := func() *edgewise.Response {
+		return &edgewise.Response{ID: req.ID, Model: edgewise.ModelID{Name: "talker", Version: 1}}
+	}
+	for i := range req.Parameters["n"].(int64) {
+		resp := answer()
+		switch {
+		case req.Parameters["fail"] == i:
+			return nil, edgewise.Errorf("fake", edgewise.Guest, "enough")
+		case req.Parameters["fault"] == i:
+			resp.Fault = edgewise.Errorf("fake", edgewise.Guest, "not this one")
+		default:
+			e.talked.Add(1)
+			resp.Parameters = map[string]any{"i": i}
+			resp.Outputs = []edgewise.Tensor{{
+				Name: "y", Type: edgewise.Uint8, Shape: edgewise.Shape{int64(len(req.Inputs[0].Data))},
+				Data: slices.Clone(req.Inputs[0].Data),
+			}}
+			resp.Free = func() { e.released.Add(1) }
+		}
+		if err := req.Each(resp); err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	last := answer()
+	last.Empty = true
+	return last, nil
+}
+
 // fakeEngine serves the models "echo", which answers with its input x as y, and "cold", which is not ready.
 type fakeEngine struct {
 	notReady           atomic.Bool
 	infers, released   atomic.Int64
+	talked             atomic.Int64
 	loaded, dependents atomic.Bool
 	override           atomic.Pointer[edgewise.LoadOverride]
 
@@ -95,6 +135,9 @@ func (e *fakeEngine) Infer(ctx context.Context, req *edgewise.Request) (*edgewis
 	if err := ctx.Err(); err != nil {
 		return nil, edgewise.Errorf("fake", edgewise.KindOf(err), "given up: %w", err)
 	}
+	if req.Model.Name == "talker" {
+		return e.talk(ctx, req)
+	}
 	if len(req.Inputs) != 1 {
 		return nil, edgewise.Errorf("fake", edgewise.Invalid, "expected 1 inputs but got %d inputs for model 'echo'",
 			len(req.Inputs))
@@ -127,6 +170,10 @@ func (e *fakeEngine) Version(id edgewise.ModelID) (*edgewise.Version, []int64, e
 	case id.Name == "cold":
 		return nil, nil, edgewise.Errorf("fake", edgewise.Unavailable, "Request for unknown model: 'cold' version 1 is not "+
 			"at ready state")
+	case id.Name == "talker":
+		m := echoModel()
+		m.ModelTransactionPolicy = &edgewise.ModelTransactionPolicy{Decoupled: true}
+		return &edgewise.Version{ID: edgewise.ModelID{Name: "talker", Version: 1}, Model: m}, []int64{1}, nil
 	case id.Name != "echo":
 		return nil, nil, edgewise.Errorf("fake", edgewise.NotFound, "Request for unknown model: '%s' is not found", id.Name)
 	case id.Version != 0 && id.Version != 3:

@@ -34,7 +34,7 @@ func (s *Server) handleInfer(_ any, ctx context.Context, decode func(any) error,
 			return nil, err
 		}
 		s.compress(ctx)
-		out, err := s.run(ctx, req, in.at, wire.Form{}, arrived.place)
+		out, err := s.run(ctx, req, in.at, form{}, arrived.place)
 		if err != nil {
 			return nil, err // not out, which would be an answer that is nil
 		}
@@ -97,7 +97,7 @@ func (s *Server) refuse(ctx context.Context, req *wire.Request, received time.Ti
 }
 
 // run answers one parsed request. Its tensors are no longer read when run returns.
-func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time, form wire.Form,
+func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time, form form,
 	place *ordering.Place,
 ) (out *reply, err error) {
 	counted := false
@@ -119,7 +119,13 @@ func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time,
 			trace.End(err)
 		}()
 	}
-	if s.cfg.RequestTimeout > 0 {
+	renew := func() {}
+	switch {
+	case form.each != nil:
+		renewed := frontend.NewRenewed(ctx, s.cfg.RequestTimeout)
+		defer renewed.End()
+		ctx, renew = renewed, renewed.Renew
+	case s.cfg.RequestTimeout > 0:
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.cfg.RequestTimeout)
 		defer cancel()
@@ -131,6 +137,12 @@ func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time,
 	defer sh.Close()
 	if err := mayName(ctx, req.Model.Name); err != nil {
 		return nil, err
+	}
+	if form.each != nil {
+		req.Each = func(resp *edgewise.Response) error {
+			defer renew()
+			return s.deliver(ctx, req, resp, &sh, form)
+		}
 	}
 	named := req.Model
 	lookup := func() (edgewise.ModelID, error) { return s.labelled(named, req.Label) }
@@ -145,19 +157,65 @@ func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time,
 	out.resp, err = s.deps.Engine.Answer(ctx, &req.Request, edgewise.Exchange{
 		Lookup: lookup,
 		Deliver: func(resp *edgewise.Response) (err error) {
+			if resp.Empty && !req.FinalResponse {
+				return nil
+			}
 			out.pieces, err = s.encode(req, resp, &sh, form)
 			return err
 		},
 	})
 	if err != nil {
-		return nil, err
+		return nil, s.refused(req, form, err)
 	}
 	return out, nil
 }
 
+// refused is the error of a request, in Triton's words where it is that its model may have several responses to it.
+func (s *Server) refused(req *wire.Request, form form, err error) error {
+	if edgewise.KindOf(err) != edgewise.Unsupported || form.Stream || !s.decoupled(req) {
+		return err
+	}
+	return edgewise.Errorf("grpcapi.infer", edgewise.Unsupported, "ModelInfer RPC doesn't support models with decoupled "+
+		"transaction policy")
+}
+
+// decoupled tells whether the model of a request may have several responses to it.
+func (s *Server) decoupled(req *wire.Request) bool {
+	id, err := s.labelled(req.Model, req.Label)
+	if err != nil {
+		return false
+	}
+	v, _, err := s.deps.Engine.Version(id)
+	return err == nil && v.Model.Decoupled()
+}
+
+// form is the form of the responses to a request.
+type form struct {
+	wire.Form
+	// each sends a response of a decoupled model that is not the last, and owns it; nil: the model is not decoupled.
+	each func(ctx context.Context, out *reply, fault error) error
+}
+
+// deliver encodes and sends a response of a decoupled model that is not the last.
+func (s *Server) deliver(
+	ctx context.Context, req *wire.Request, resp *edgewise.Response, sh *frontend.Sharing, form form,
+) error {
+	if resp.Fault != nil {
+		return form.each(ctx, nil, resp.Fault)
+	}
+	out := &reply{resp: resp}
+	var err error
+	form.More = true
+	if out.pieces, err = s.encode(req, resp, sh, form); err != nil {
+		resp.Release()
+		return err
+	}
+	return form.each(ctx, out, nil)
+}
+
 // encode makes the message of a response and writes the outputs that go into shared memory.
 func (s *Server) encode(
-	req *wire.Request, resp *edgewise.Response, sh *frontend.Sharing, form wire.Form,
+	req *wire.Request, resp *edgewise.Response, sh *frontend.Sharing, form form,
 ) ([]wire.Piece, error) {
 	if err := sh.Deliver(resp); err != nil {
 		return nil, err
@@ -166,9 +224,9 @@ func (s *Server) encode(
 	if err != nil {
 		return nil, err
 	}
-	form.Final = req.FinalResponse
+	form.Final = !form.More && (req.FinalResponse || form.each != nil)
 	if sh.Outputs() {
 		form.Elsewhere = func(output int) bool { return req.Answer(resp.Outputs[output].Name).Shared.Set() }
 	}
-	return wire.Encode(shown, form)
+	return wire.Encode(shown, form.Form)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -23,27 +24,39 @@ const maxPending = 64
 // statusKey is the metadata of clients that want an error to end the stream with its status.
 const statusKey = "triton_grpc_error"
 
-// pending is one request of a stream.
+// pending is one request of a stream, or one response of a decoupled model.
 type pending struct {
-	done chan struct{} // closed when the fields below are set
-	out  *reply        // nil after an error
-	id   string
-	err  error
+	done  chan struct{} // closed when the fields below are set; nil: they are
+	out   *reply        // nil after an error
+	id    string
+	err   error
+	apart bool // the request is to a decoupled model: its responses come by themselves
+	model edgewise.ModelID
+	last  bool // of the responses to a request to a decoupled model
 }
 
-// stream answers ModelStreamInfer: requests run concurrently, responses are written in the order of the requests.
+// stream answers ModelStreamInfer: requests run concurrently, responses are written in the order of the requests. Those
+// of decoupled models are written as they come.
 func (s *Server) stream(stream grpc.ServerStream) error {
 	refused := arrivalOf(stream.Context()).refusal()
 	ctx, cancel := context.WithCancel(stream.Context())
 	if p := edgewise.PrincipalOf(ctx); p != nil && p.Lifetime != nil {
 		defer context.AfterFunc(p.Lifetime, cancel)()
 	}
-	r := &reader{server: s, stream: stream, queue: make(chan *pending, maxPending-1), ended: make(chan error, 1)}
+	r := &reader{
+		server: s, stream: stream, queue: make(chan *pending, maxPending-1), ended: make(chan error, 1),
+		apart: make(chan *pending), room: make(chan struct{}, maxPending),
+	}
+	w := &writer{server: s, stream: stream, strict: asksForStatus(stream.Context()), queue: r.queue}
 	s.work.Go(func() { r.read(ctx) })
 	defer func() {
 		// Requests in progress are canceled. The reader ends after this handler.
 		cancel()
 		s.work.Go(func() {
+			if w.head != nil {
+				<-w.head.done
+				w.head.drop()
+			}
 			for p := range r.queue {
 				<-p.done
 				p.drop()
@@ -51,41 +64,70 @@ func (s *Server) stream(stream grpc.ServerStream) error {
 		})
 	}()
 	s.compress(stream.Context())
-	strict := asksForStatus(stream.Context())
+	draining := s.draining
 	for {
+		queue, done := w.queue, (chan struct{})(nil)
+		switch idle := w.head == nil && w.open <= 0; {
+		case idle && w.queue == nil:
+			return <-r.ended
+		case idle && draining == nil && len(w.queue) == 0:
+			return errStopping()
+		case w.head != nil:
+			queue, done = nil, w.head.done
+		}
+		var err error
 		select {
-		case p, more := <-r.queue:
-			if !more {
-				return <-r.ended
+		case p, more := <-queue:
+			if w.head = p; !more {
+				w.queue = nil
 			}
-			if err := s.answer(stream, p, strict); err != nil {
-				return err
-			}
+		case <-done:
+			err = w.request()
+		case p := <-r.apart:
+			err = w.response(p)
 		case <-refused:
-			return s.noMemory()
+			err = s.noMemory()
 		case <-ctx.Done():
-			return ctx.Err()
-		case <-s.draining:
-			return s.finish(stream, r, strict)
+			err = ctx.Err()
+		case <-draining:
+			draining = nil // what has been read is answered
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
 
-// finish answers the requests that have been read from a stream when the server stops.
-func (s *Server) finish(stream grpc.ServerStream, r *reader, strict bool) error {
-	for {
-		select {
-		case p, more := <-r.queue:
-			if !more {
-				return <-r.ended
-			}
-			if err := s.answer(stream, p, strict); err != nil {
-				return err
-			}
-		default:
-			return errStopping()
-		}
+// writer writes the responses of a stream.
+type writer struct {
+	server *Server
+	stream grpc.ServerStream
+	strict bool          // an error ends the stream
+	queue  chan *pending // of its reader; nil: it has ended
+	head   *pending      // the request that is answered next; nil: not known
+	open   int           // requests to decoupled models, as far as they have left the queue, without those that have ended
+}
+
+// request answers the request at the head, which is done.
+func (w *writer) request() error {
+	p := w.head
+	w.head = nil
+	if p.apart {
+		w.open++
+		return nil
 	}
+	return w.server.answer(w.stream, p, w.strict)
+}
+
+// response takes a response of a decoupled model.
+func (w *writer) response(p *pending) error {
+	if p.last {
+		w.open--
+	}
+	if p.err == nil && p.out == nil {
+		return nil
+	}
+	return w.server.answer(w.stream, p, w.strict)
 }
 
 func errStopping() error {
@@ -93,9 +135,8 @@ func errStopping() error {
 		"accepting new requests.")
 }
 
-// answer waits for the response to p and writes it. An error is a message; if strict, it ends the stream.
+// answer writes a response. An error is a message; if strict, it ends the stream.
 func (s *Server) answer(stream grpc.ServerStream, p *pending, strict bool) error {
-	<-p.done // soon, also when the client has left: the engine cancels the request
 	if p.err == nil {
 		return stream.SendMsg(p.out)
 	}
@@ -103,9 +144,14 @@ func (s *Server) answer(stream grpc.ServerStream, p *pending, strict bool) error
 		return p.err
 	}
 	_ = s.fail(inference.GRPCInferenceService_ModelStreamInfer_FullMethodName, p.err) // for the log
-	return stream.SendMsg(&inference.ModelStreamInferResponse{
-		ErrorMessage: apistatus.Message(p.err), InferResponse: &inference.ModelInferResponse{Id: p.id},
-	})
+	failed := &inference.ModelInferResponse{Id: p.id}
+	if p.apart {
+		failed.ModelName, failed.ModelVersion = p.model.Name, strconv.FormatInt(p.model.Version, 10)
+		failed.Parameters = map[string]*inference.InferParameter{
+			wire.FinalParameter: {ParameterChoice: &inference.InferParameter_BoolParam{BoolParam: p.last}},
+		}
+	}
+	return stream.SendMsg(&inference.ModelStreamInferResponse{ErrorMessage: apistatus.Message(p.err), InferResponse: failed})
 }
 
 // drop releases a response that is not written.
@@ -127,6 +173,8 @@ type reader struct {
 	stream grpc.ServerStream
 	queue  chan *pending // in the order they were read, each before it starts; closed at the end
 	ended  chan error    // why: nil when the client has closed its side
+	apart  chan *pending // responses of decoupled models, each when it is written next
+	room   chan struct{} // a token for each request to a decoupled model in progress
 	order  ordering.Order
 }
 
@@ -164,6 +212,11 @@ func (r *reader) start(ctx context.Context, in *received, p *pending) {
 		return
 	}
 	p.id = req.ID
+	if r.server.decoupled(req) {
+		defer close(p.done)
+		r.startApart(ctx, req, in, p, ended)
+		return
+	}
 	place := r.order.NewPlace()
 	place.Take()
 	r.server.work.Go(func() {
@@ -176,8 +229,55 @@ func (r *reader) start(ctx context.Context, in *received, p *pending) {
 				p.err = r.server.panicked(inference.GRPCInferenceService_ModelStreamInfer_FullMethodName, value)
 			}
 		}()
-		p.out, p.err = r.server.run(ctx, req, in.at, wire.Form{Stream: true}, place)
+		p.out, p.err = r.server.run(ctx, req, in.at, form{Form: wire.Form{Stream: true}}, place)
 	})
+}
+
+// startApart starts a request to a decoupled model. p says so, and nothing else. It owns in.
+func (r *reader) startApart(ctx context.Context, req *wire.Request, in *received, p *pending, ended func()) {
+	select {
+	case r.room <- struct{}{}:
+	case <-ctx.Done():
+		in.release()
+		ended()
+		p.err = ctx.Err()
+		return
+	}
+	p.apart = true
+	place := r.order.NewPlace()
+	place.Take()
+	r.server.work.Go(func() {
+		last := &pending{id: p.id, model: req.Model, apart: true, last: true}
+		defer func() { <-r.room }()
+		defer func() { _ = r.tell(ctx, last) }()
+		defer ended()
+		defer in.release()
+		defer place.Leave()
+		defer func() {
+			if value := recover(); value != nil {
+				last.err = r.server.panicked(inference.GRPCInferenceService_ModelStreamInfer_FullMethodName, value)
+			}
+		}()
+		each := func(ctx context.Context, out *reply, fault error) error {
+			return r.tell(ctx, &pending{out: out, id: p.id, err: fault, apart: true, model: req.Model})
+		}
+		last.out, last.err = r.server.run(ctx, req, in.at, form{Form: wire.Form{Stream: true}, each: each}, place)
+		if last.out != nil && last.out.pieces == nil { // nothing but an end that the client does not want to see
+			last.drop()
+			last.out = nil
+		}
+	})
+}
+
+// tell has a response written. It waits while others are, and drops it when the stream has ended.
+func (r *reader) tell(ctx context.Context, p *pending) error {
+	select {
+	case r.apart <- p:
+		return nil
+	case <-ctx.Done():
+		p.drop()
+		return ctx.Err()
+	}
 }
 
 // admit parses a request and counts it for its caller until ended is called. The request is never nil.

@@ -31,8 +31,8 @@ func NewLatencies(c LatencyConfig) *Latencies { return &Latencies{config: c} }
 
 // latency is what was measured of one version.
 type latency struct {
-	request, queue *histogram
-	summaries      []prometheus.Summary // by the constants below; nil: none
+	request, queue, first *histogram
+	summaries             []prometheus.Summary // by the constants below; nil: none
 }
 
 // The summaries of a version.
@@ -63,13 +63,16 @@ func (l *Latencies) Observe(id edgewise.ModelID, total time.Duration, t edgewise
 	v := kept.(*latency)
 	v.request.observe(total)
 	v.queue.observe(t.Queue)
+	if t.First > 0 {
+		v.first.observe(t.First)
+	}
 	if v.summaries != nil {
 		v.summarise(total, t)
 	}
 }
 
 func (l *Latencies) fresh() *latency {
-	v := &latency{request: newHistogram(), queue: newHistogram()}
+	v := &latency{request: newHistogram(), queue: newHistogram(), first: newHistogram()}
 	for i := range summaryCount {
 		if l.config.Summaries {
 			v.summaries = append(v.summaries,
@@ -104,7 +107,11 @@ func (l *Latencies) collect(to sink, s Sample) {
 	to.histogram("edgewise_request_seconds", "Latency of successful requests.", v.request, shownBuckets, time.Second)
 	to.histogram("edgewise_queue_seconds", "Queue time of successful requests.", v.queue, shownBuckets, time.Second)
 	if l.config.FirstResponse {
-		to.histogram(firstResponseFamily, "Time to the first response, in milliseconds.", v.request,
+		first := v.request
+		if s.Version.Model.Decoupled() {
+			first = v.first
+		}
+		to.histogram(firstResponseFamily, "Time to the first response, in milliseconds.", first,
 			firstResponseBuckets(s.Version.Model), time.Millisecond)
 	}
 	cached := s.Version.Model.ResponseCache != nil && s.Version.Model.ResponseCache.Enable

@@ -156,3 +156,22 @@ func metricOf(t *testing.T, m prometheus.Metric) *dto.Metric {
 	}
 	return &written
 }
+
+// TestTheFirstResponseOfADecoupledModel is measured by itself: the last one comes later.
+func TestTheFirstResponseOfADecoupledModel(t *testing.T) {
+	s := source()
+	v := s.Samples()[0].Version
+	v.Model.MetricTags, v.Model.ModelTransactionPolicy = nil, &edgewise.ModelTransactionPolicy{Decoupled: true}
+	s.Latencies = NewLatencies(LatencyConfig{FirstResponse: true})
+	s.Latencies.Observe(v.ID, time.Minute, edgewise.Timing{First: 200 * time.Millisecond})
+	s.Samples = func() []Sample { return []Sample{{Version: v}} }
+	page := pageOf(t, s)
+	for _, want := range []string{
+		`nv_inference_first_response_histogram_ms_bucket{model="cat",version="2",le="100"} 0`,
+		`nv_inference_first_response_histogram_ms_bucket{model="cat",version="2",le="500"} 1`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+}

@@ -26,8 +26,8 @@ const (
 	streamResponse = 2
 )
 
-// finalParameter tells the client of a stream whether an answer is the last one to its request.
-const finalParameter = "triton_final_response"
+// FinalParameter tells the client of a stream whether an answer is the last one to its request.
+const FinalParameter = "triton_final_response"
 
 // CopyBelow is the size in bytes below which the data of an output is copied into the message's head: that costs less
 // than a piece of its own.
@@ -37,6 +37,7 @@ const CopyBelow = 4 << 10
 type Form struct {
 	Stream bool // ModelStreamInferResponse instead of ModelInferResponse
 	Final  bool // with the parameter that calls the answer the last one to its request
+	More   bool // with the parameter that says that others follow
 	// Elsewhere tells whether the bytes of the output at a place of Outputs are left out of the message; nil: none are.
 	Elsewhere func(output int) bool
 }
@@ -53,7 +54,7 @@ type Piece struct {
 func Encode(resp *edgewise.Response, form Form) ([]Piece, error) {
 	// In front of the message is room for the field of a stream, which needs the length of the message.
 	const wrapper = 1 + 10
-	head, err := appendHead(make([]byte, wrapper, wrapper+headSize(resp)), resp, form.Final)
+	head, err := appendHead(make([]byte, wrapper, wrapper+headSize(resp)), resp, form)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +112,7 @@ func headSize(resp *edgewise.Response) int {
 	return n
 }
 
-func appendHead(b []byte, resp *edgewise.Response, final bool) ([]byte, error) {
+func appendHead(b []byte, resp *edgewise.Response, form Form) ([]byte, error) {
 	b = appendString(b, responseModelName, resp.Model.Name)
 	b = appendString(b, responseModelVersion, strconv.FormatInt(resp.Model.Version, 10))
 	b = appendString(b, responseID, resp.ID)
@@ -123,8 +124,8 @@ func appendHead(b []byte, resp *edgewise.Response, final bool) ([]byte, error) {
 		}
 		b = appendMessage(b, responseParameters, entry)
 	}
-	if final {
-		entry, _ = appendParameter(entry[:0], finalParameter, true)
+	if form.Final || form.More {
+		entry, _ = appendParameter(entry[:0], FinalParameter, form.Final)
 		b = appendMessage(b, responseParameters, entry)
 	}
 	for i := range resp.Outputs {
