@@ -64,10 +64,16 @@ func TestAStreamHasEachResponse(t *testing.T) {
 	}{
 		{"one", 1, nil, []string{"talker a 0 false"}},
 		{"none", 0, nil, nil},
-		{"an end that is wanted", 2, params{"triton_enable_empty_final_response": boolParam(true)},
-			[]string{"talker a 0 false", "talker a 1 false", "talker a true"}},
-		{"a faulty one", 3, params{"fault": intParam(1)},
-			[]string{"talker a 0 false", "talker a false not this one", "talker a 2 false"}},
+		{
+			"an end that is wanted", 2,
+			params{"triton_enable_empty_final_response": boolParam(true)},
+			[]string{"talker a 0 false", "talker a 1 false", "talker a true"},
+		},
+		{
+			"a faulty one", 3,
+			params{"fault": intParam(1)},
+			[]string{"talker a 0 false", "talker a false not this one", "talker a 2 false"},
+		},
 		{"an error", 3, params{"fail": intParam(1)}, []string{"talker a 0 false", "talker a true enough"}},
 	}
 	for _, test := range tests {
