@@ -5,6 +5,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/frontend"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi/compatible"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/inference"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/webui"
@@ -13,6 +14,7 @@ import (
 var (
 	_ frontend.Engine       = (*engine)(nil)
 	_ administration.Models = (*registry.Registry)(nil)
+	_ compatible.Inference  = (*inference.Handlers)(nil)
 )
 
 // newREST makes the REST frontend with its routes.
@@ -32,6 +34,7 @@ func (a *App) newREST(protocol frontend.Deps) (*httpapi.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	compatible.Register(s, compatible.Deps{Engine: protocol.Engine, Inference: handlers, Labels: protocol.Labels})
 	administration.Register(s, administration.Deps{
 		Statuses: a.engine.Index, Models: a.registry, Formats: Formats(), Decode: handlers.Decode,
 		Accounts: a.accounts, Open: a.openMode(), Box: a.box, Uploads: a.importer.Uploads(), Jobs: a.importer,

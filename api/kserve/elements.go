@@ -21,7 +21,8 @@ type elements struct {
 	seen int64
 	used int // bytes of dst in use; Bytes only
 
-	base64 bool // whether strings are base64 of the elements; Bytes only
+	base64  bool // whether strings are base64 of the elements; Bytes only
+	objects bool // whether an element may be an object with its base64; Bytes only
 }
 
 // array reads one array.
@@ -221,25 +222,36 @@ func (e *elements) float(bitSize int) (float64, error) {
 }
 
 func (e *elements) bytes() error {
-	if e.next() != '"' {
+	switch ch := e.next(); {
+	case ch == '{' && e.objects:
+		return e.encoded()
+	case ch != '"':
 		return e.wrong("attempt to access JSON non-string as string: want a string")
 	}
 	raw, escaped, err := e.text()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case e.base64:
+		return e.store(raw, escaped, base64.StdEncoding)
 	}
+	return e.store(raw, escaped, nil)
+}
+
+// store stores the text of a string as an element, after decoding it where it is encoded.
+func (e *elements) store(raw []byte, escaped bool, encoding *base64.Encoding) (err error) {
 	if e.seen >= e.room {
 		return nil
 	}
 	start := e.used + 4
 	dst := e.dst[:start]
 	switch {
-	case e.base64:
+	case encoding != nil:
 		if escaped {
 			e.key = unquote(e.key[:0], raw)
 			raw = e.key
 		}
-		if dst, err = base64.StdEncoding.AppendDecode(dst, raw); err != nil {
+		if dst, err = encoding.AppendDecode(dst, raw); err != nil {
 			return e.fault("element %d is not base64: %w", e.seen, err)
 		}
 	case escaped:

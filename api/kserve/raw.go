@@ -2,6 +2,7 @@ package kserve
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/edgewise-ai/edgewise"
 )
@@ -29,6 +30,22 @@ func (d *Decoder) Raw(id edgewise.ModelID, m *edgewise.Model, body []byte) (*Inf
 	return r, nil
 }
 
+// OnlyInput returns the input that a value or a file without a name means: the only one, or the only one that is not
+// optional; nil when it could be several.
+func OnlyInput(m *edgewise.Model) *edgewise.ModelInput { return only(m.Input) }
+
+// Batched tells whether the first dimension of all tensors of a model is the batch: the model says so, or all have the
+// same first dimension, which is open or one.
+func Batched(m *edgewise.Model) bool {
+	if m.MaxBatchSize > 0 {
+		return true
+	}
+	all := append(m.Inputs(), m.Outputs()...)
+	return !slices.ContainsFunc(all, func(s edgewise.Spec) bool {
+		return len(s.Shape) == 0 || s.Shape[0] != all[0].Shape[0] || s.Shape[0] > 1 || s.Shape[0] == 0
+	})
+}
+
 // only returns the input that a body without a header can mean, nil when it could be several.
 func only(inputs []edgewise.ModelInput) *edgewise.ModelInput {
 	if len(inputs) == 1 {
@@ -48,6 +65,7 @@ func only(inputs []edgewise.ModelInput) *edgewise.ModelInput {
 }
 
 func (d *Decoder) raw(r *InferRequest, in *edgewise.ModelInput, batched bool, body []byte) error {
+	start := len(r.dims)
 	if batched {
 		r.dims = append(r.dims, 1)
 	}
@@ -64,7 +82,7 @@ func (d *Decoder) raw(r *InferRequest, in *edgewise.ModelInput, batched bool, bo
 		}
 		r.dims = append(r.dims, dim)
 	}
-	t := edgewise.Tensor{Name: in.Name, Type: in.DataType, Shape: r.dims, Data: body}
+	t := edgewise.Tensor{Name: in.Name, Type: in.DataType, Shape: r.dims[start:len(r.dims):len(r.dims)], Data: body}
 	switch {
 	case in.DataType == edgewise.Bytes:
 		if open >= 0 || known != 1 {
@@ -101,18 +119,39 @@ func (d *Decoder) Media(id edgewise.ModelID, m *edgewise.Model, body []byte) (*I
 	if err != nil {
 		return nil, edgewise.About(id, err)
 	}
-	if int64(len(body)) > d.lim.MaxDecoded {
-		return nil, edgewise.About(id, tooLarge(d.lim.MaxDecoded, "input '%s' has %d bytes, at most %d are allowed", in.Name,
-			len(body), d.lim.MaxDecoded))
-	}
 	r := d.request(id)
-	if m.MaxBatchSize > 0 {
+	if err := r.AddFile(in, m.MaxBatchSize > 0, body); err != nil {
+		r.Release()
+		return nil, edgewise.About(id, err)
+	}
+	return r, nil
+}
+
+// Files begins a request to id whose inputs are files, of another protocol. The caller adds them.
+func (d *Decoder) Files(id edgewise.ModelID) *InferRequest { return d.request(id) }
+
+// AddFile adds input in of a model, batched or not, that is a file: the one element of an input of type Bytes, which is
+// copied, and else the bytes of the elements, as Raw has them. Errors: Invalid, TooLarge.
+func (r *InferRequest) AddFile(in *edgewise.ModelInput, batched bool, body []byte) error {
+	if in.DataType != edgewise.Bytes {
+		return r.decoder.raw(r, in, batched, body)
+	}
+	start := len(r.dims)
+	if batched {
 		r.dims = append(r.dims, 1)
 	}
-	for range in.Dims {
+	for _, dim := range in.Dims {
+		if dim > 1 || dim == 0 {
+			return TensorErrorf(in.Name, "input '%s' takes no file: it has shape %v, not one element", in.Name, in.Dims)
+		}
 		r.dims = append(r.dims, 1)
 	}
-	return r, r.AddInput(edgewise.Tensor{Name: in.Name, Type: in.DataType, Shape: r.dims, Data: r.frame(body)}, Place{})
+	if int64(len(body)) > r.decoder.lim.MaxDecoded {
+		return tooLarge(r.decoder.lim.MaxDecoded, "input '%s' has %d bytes, at most %d are allowed", in.Name, len(body),
+			r.decoder.lim.MaxDecoded)
+	}
+	shape := r.dims[start:len(r.dims):len(r.dims)]
+	return r.AddInput(edgewise.Tensor{Name: in.Name, Type: in.DataType, Shape: shape, Data: r.frame(body)}, Place{})
 }
 
 // mediaInput returns the input that a file goes to.

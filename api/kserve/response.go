@@ -208,6 +208,9 @@ func appendElement(dst []byte, typ edgewise.DataType, data []byte) []byte {
 	return appendFloat(dst, scalar.Float(typ, data), bitSize)
 }
 
+// exponential is from where on numbers are written with an exponent.
+const exponential = 1e21
+
 func appendFloat(dst []byte, v float64, bitSize int) []byte {
 	switch {
 	case math.IsNaN(v):
@@ -218,7 +221,7 @@ func appendFloat(dst []byte, v float64, bitSize int) []byte {
 		return append(dst, "-Infinity"...)
 	}
 	format := byte('f')
-	if abs := math.Abs(v); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+	if abs := math.Abs(v); abs != 0 && (abs < 1e-6 || abs >= exponential) {
 		format = 'e'
 	}
 	return strconv.AppendFloat(dst, v, format, -1, bitSize)

@@ -63,11 +63,16 @@ func (s *Server) writeError(ctx *fasthttp.RequestCtx, err error) {
 		ctx.Response.Header.Set(fiber.HeaderWWWAuthenticate, "Bearer")
 	}
 	// as Triton's clients know it; the body's code says which it is
-	if kind == edgewise.TooLarge && s.router.find(&ctx.Request.Header).route.isProtocol() {
+	route := s.router.find(&ctx.Request.Header).route
+	if kind == edgewise.TooLarge && route.isProtocol() {
 		status.HTTP = fasthttp.StatusBadRequest
 	}
 	if better, ok := errors.AsType[*special](err); ok {
 		status.HTTP = better.status
+	}
+	if route.Fault != nil {
+		writeFault(ctx, status.HTTP, route.Fault(status.HTTP, body))
+		return
 	}
 	writeFault(ctx, status.HTTP, body)
 }
@@ -82,7 +87,7 @@ func (s *Server) countRefusal(ctx *fasthttp.RequestCtx, err error) {
 	r.route.Refused(r.attribute(context.Background()), r, time.Since(ctx.Time()), err)
 }
 
-func writeFault(ctx *fasthttp.RequestCtx, status int, body kserve.ErrorBody) {
+func writeFault(ctx *fasthttp.RequestCtx, status int, body any) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		text = []byte(`{"error":"internal error","code":"internal"}`) // strings and numbers always marshal

@@ -6,13 +6,16 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/appliance/frontend"
 )
 
 // Route is one line of the route table: everything that the server knows of a route. The zero value of what is not set
 // takes any person who is logged in, and a small body.
 type Route struct {
-	Method, Path string // a segment of Path that begins with ':' stands for any that is not empty
+	// A segment of Path that begins with ':' stands for any that is not empty, one as ":model:predict" for any that is
+	// not empty and ends in ":predict".
+	Method, Path string
 	Handler      Handler
 	Rights       edgewise.Rights // any one of them is enough; 0: any person who is logged in
 	Public       bool            // the caller need not be known
@@ -24,6 +27,10 @@ type Route struct {
 	Body         BodyKind        // bounds the body
 	Stream       bool            // the handler reads Request.Stream
 	API          string          // Triton's name of the group of routes that a header may be needed for; empty: none
+
+	// Fault returns the body of an answer that is an error, in the form that the route's clients read. Nil: that of the
+	// inference protocol.
+	Fault func(status int, body kserve.ErrorBody) any
 
 	// Room tells whether a body of size bytes could be stored now, before it is asked for. Nil: it always can.
 	Room func(size int64) error

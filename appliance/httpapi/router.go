@@ -18,7 +18,7 @@ var methods = [...]string{indexGET: "GET", "HEAD", "POST", "PUT", "DELETE", "OPT
 const indexGET = 0
 
 // interfaces are the first segments of paths that are never files of the page.
-var interfaces = []string{"v2", "api", "metrics"}
+var interfaces = []string{"v2", "v1", "ping", "predictions", "api", "metrics"}
 
 // router finds the route of a request. It is the only code that reads a path to decide anything: authorization, the
 // bound of the body and the audit log follow from the route. It compares the target as it came, up to the first '?':
@@ -32,7 +32,8 @@ type router struct {
 // node is a place in the tree of one method: what may follow the segments that lead to it.
 type node struct {
 	fixed []child
-	param *node // for a segment that is not empty and not in fixed, or leads nowhere there
+	verbs []child // for a segment that is not empty and ends in the child's, such as ":predict"
+	param *node   // for a segment that is not empty and not in fixed or verbs, or leads nowhere there
 	route *Route
 }
 
@@ -50,6 +51,17 @@ func (n *node) child(segment []byte) *node {
 		}
 	}
 	return nil
+}
+
+// grow returns the node of a segment in list, and adds it where it is not there.
+func grow(list *[]child, segment string) *node {
+	for _, c := range *list {
+		if c.segment == segment {
+			return c.node
+		}
+	}
+	*list = append(*list, child{segment, &node{}})
+	return (*list)[len(*list)-1].node
 }
 
 // match is what the router found: a route, and the segments of the path that stand for its parameters, percent-encoded
@@ -75,20 +87,22 @@ func (r *router) add(entry *Route) { r.roots[methodIndex([]byte(entry.Method))].
 
 func (n *node) add(entry *Route) {
 	for segment := range strings.SplitSeq(entry.Path[1:], "/") {
-		if name, ok := strings.CutPrefix(segment, ":"); ok {
-			entry.params = append(entry.params, name)
-			if n.param == nil {
-				n.param = &node{}
-			}
-			n = n.param
+		name, ok := strings.CutPrefix(segment, ":")
+		if !ok {
+			n = grow(&n.fixed, segment)
 			continue
 		}
-		next := n.child([]byte(segment))
-		if next == nil {
-			next = &node{}
-			n.fixed = append(n.fixed, child{segment, next})
+		name, verb, ok := strings.Cut(name, ":")
+		entry.params = append(entry.params, name)
+		switch {
+		case ok:
+			n = grow(&n.verbs, ":"+verb)
+		case n.param == nil:
+			n.param = &node{}
+			fallthrough
+		default:
+			n = n.param
 		}
-		n = next
 	}
 	if n.route != nil || len(entry.params) > maxParams {
 		panic("BUG: the route " + entry.Method + " " + entry.Path + " is in the table twice or has too many parameters")
@@ -127,7 +141,8 @@ func (r *router) findMethod(method, path []byte) (m match) {
 	return m
 }
 
-// find walks down along path, without its first slash. Segments that are fixed come before parameters.
+// find walks down along path, without its first slash. Segments that are fixed come before parameters, and of those the
+// ones with a verb before others.
 func (n *node) find(path []byte, values *[maxParams][]byte, used int) *Route {
 	segment, rest, more := path, []byte(nil), false
 	if at := bytes.IndexByte(path, '/'); at >= 0 {
@@ -135,6 +150,16 @@ func (n *node) find(path []byte, values *[maxParams][]byte, used int) *Route {
 	}
 	if next := n.child(segment); next != nil {
 		if found := next.end(rest, more, values, used); found != nil {
+			return found
+		}
+	}
+	for _, c := range n.verbs {
+		at := len(segment) - len(c.segment)
+		if at <= 0 || string(segment[at:]) != c.segment {
+			continue
+		}
+		values[used] = segment[:at]
+		if found := c.node.end(rest, more, values, used+1); found != nil {
 			return found
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/frontend"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi/compatible"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/inference"
 )
 
@@ -27,12 +28,14 @@ func wholeTable(t testing.TB, cfg httpapi.Config, accounts httpapi.Accounts) *ht
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := inference.Register(s, inference.Deps{
+	protocol, err := inference.Register(s, inference.Deps{
 		Deps:    frontend.Deps{Logging: &fakeLogging{}, Tracing: &fakeTracing{}},
 		Metrics: func() ([]byte, string, error) { return nil, "", nil },
-	}); err != nil {
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
+	compatible.Register(s, compatible.Deps{Inference: protocol})
 	deps := administration.Deps{
 		Models: newFakeLibrary(), Box: struct{ administration.Box }{}, Jobs: struct{ administration.Jobs }{},
 		Catalog: struct{ administration.Catalog }{}, Editor: struct{ administration.Editor }{},
@@ -71,6 +74,18 @@ func TestTheRouteOfATarget(t *testing.T) {
 			"a load from a repository", "POST", "/v2/repository/r/models/cat/load",
 			"/v2/repository/:repository/models/:model/load", "cat",
 		},
+		{"a prediction", "POST", "/v1/models/cat:predict", "/v1/models/:model:predict", "cat"},
+		{
+			"a prediction of a label", "POST", "/v1/models/cat/labels/new:classify",
+			"/v1/models/:model/labels/:version:classify", "cat",
+		},
+		{"a prediction of none", "POST", "/v1/models/:predict", "none", ""},
+		{"an unknown verb", "POST", "/v1/models/cat:explain", "none", ""},
+		{"an encoded verb", "POST", "/v1/models/cat%3Apredict", "none", ""},
+		{"a verb twice", "POST", "/v1/models/cat:predict:predict", "/v1/models/:model:predict", "cat:predict"},
+		{"a status", "GET", "/v1/models/cat", "/v1/models/:model", "cat"},
+		{"nothing of TensorFlow's", "GET", "/v1/none", "none", ""},
+		{"a file to predict with", "PUT", "/predictions/cat/1.0", "/predictions/:model/:version", "cat"},
 		{"the root", "GET", "/", "/", ""},
 		{"the page", "GET", "/models/cat", "page", ""},
 		{"the page, posted", "POST", "/models/cat", "none", ""},
@@ -111,7 +126,7 @@ func TestEveryRouteIsReached(t *testing.T) {
 
 func TestOnlyTheseRoutesArePublic(t *testing.T) {
 	known := map[string]bool{
-		"GET /": true, "GET /v2/health/live": true, "GET /v2/health/ready": true, "GET /api/v1/openapi.yaml": true,
+		"GET /ping": true, "GET /": true, "GET /v2/health/live": true, "GET /v2/health/ready": true, "GET /api/v1/openapi.yaml": true,
 		"GET /api/v1/setup": true, "POST /api/v1/setup/claim": true, "GET /api/v1/session": true,
 		"POST /api/v1/session":       true,
 		"GET /api/v1/inference.yaml": true, "GET /api/v1/grpc_service.proto": true, "GET /api/v1/model_config.proto": true,

@@ -19,6 +19,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/frontend"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi/compatible"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/inference"
 )
 
@@ -190,6 +191,7 @@ type testServer struct {
 	tracing *fakeTracing
 	addr    string
 	url     string
+	labels  bool // the outputs have labels for the compatible interfaces
 }
 
 // startServer starts a server with small limits and stops it when the test ends.
@@ -237,6 +239,15 @@ func startServerWith(t testing.TB, change func(*httpapi.Config), parts func(*htt
 	if err != nil {
 		t.Fatal(err)
 	}
+	compatible.Register(ts.Server, compatible.Deps{
+		Engine: ts.engine, Inference: protocol,
+		Labels: func(_ edgewise.ModelID, output string) []string {
+			if !ts.labels {
+				return nil
+			}
+			return []string{output + "-a", output + "-b", output + "-c"}
+		},
+	})
 	formats := edgewise.Formats{{Platform: "onnxruntime_onnx", File: "model.onnx"}}
 	administered := administration.Deps{
 		Statuses: ts.engine.Index, Models: ts.library, Formats: formats, Decode: protocol.Decode,

@@ -62,8 +62,14 @@ func fits(r httpapi.Route, method, path string) bool {
 		return false
 	}
 	for i := range want {
-		if strings.HasPrefix(want[i], ":") && got[i] != "" {
-			continue
+		if name, ok := strings.CutPrefix(want[i], ":"); ok {
+			_, verb, _ := strings.Cut(name, ":")
+			if verb != "" {
+				verb = ":" + verb
+			}
+			if value, ok := strings.CutSuffix(got[i], verb); ok && value != "" {
+				continue
+			}
 		}
 		if want[i] != got[i] {
 			return false

@@ -190,7 +190,7 @@ var layers = []layer{
 	},
 	{
 		"REST handlers",
-		[]string{"appliance/httpapi/inference", "appliance/httpapi/administration"},
+		[]string{"appliance/httpapi/inference", "appliance/httpapi/compatible", "appliance/httpapi/administration"},
 		[]string{
 			"appliance/httpapi", "appliance/frontend", "appliance/blocks", "appliance/tarfile", "api/...",
 			"appliance/alerts", "appliance/auth", "appliance/activity", "appliance/history", "appliance/uploads",

@@ -31,7 +31,7 @@ func TestCommandsOfTheGuides(t *testing.T) {
 		guides []string
 	}{
 		{"without accounts", serveGenerated, []string{
-			"docs/guides/rollout.md", "docs/guides/rest.md", "docs/guides/model-configuration.md",
+			"docs/guides/migrating.md", "docs/guides/rollout.md", "docs/guides/rest.md", "docs/guides/model-configuration.md",
 		}},
 		{"of make run", serveDemo, []string{
 			"README.md", "docs/guides/first-five-minutes.md", "docs/guides/accounts.md", "docs/guides/perf.md",

@@ -106,9 +106,9 @@ func (e *encoders) get(encoding string, w io.Writer) (enc encoder, put func()) {
 	}
 }
 
-// encode compresses the answer of an inference where the client asks for that. The answer stays as it is when there is
+// Encode compresses the answer of an inference where the client asks for that. The answer stays as it is when there is
 // no memory for the compressed one.
-func (h *Handlers) encode(r *httpapi.Request) {
+func (h *Handlers) Encode(r *httpapi.Request) {
 	accept := httpapi.Field(&r.Request().Header, fiber.HeaderAcceptEncoding)
 	if len(accept) == 0 {
 		return

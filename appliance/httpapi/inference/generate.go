@@ -33,7 +33,7 @@ func (h *Handlers) generateStream(r *httpapi.Request) error {
 }
 
 func (h *Handlers) runGenerate(r *httpapi.Request, write func(*edgewise.Response) error) error {
-	id, err := h.modelID(r)
+	id, err := h.ModelID(r)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (h *Handlers) runGenerate(r *httpapi.Request, write func(*edgewise.Response
 		return err
 	}
 	defer req.Release()
-	return h.ask(r, &req.Request, write)
+	return h.Ask(r, &req.Request, write)
 }
 
 // writeGenerated writes an answer between two texts, into memory that the connection holds.
@@ -68,5 +68,5 @@ func (h *Handlers) writeGenerated(r *httpapi.Request, resp *edgewise.Response, b
 		r.Response().Header.Del(fiber.HeaderContentType)
 		return err
 	}
-	return h.send(r, b, append(body, after...))
+	return h.Send(r, b, append(body, after...))
 }

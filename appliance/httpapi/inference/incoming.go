@@ -26,7 +26,7 @@ type incoming struct {
 // Stream.Read and expand.
 func (h *Handlers) receive(r *httpapi.Request) (in incoming, err error) {
 	var unknown error
-	in.id, unknown = h.modelID(r)
+	in.id, unknown = h.ModelID(r)
 	if unknown != nil || !h.borrow(&in, r) {
 		in.block, in.body, err = r.ReadBody()
 	} else if _, err = io.ReadFull(r.Stream, in.body); err == nil {
@@ -46,6 +46,20 @@ func (h *Handlers) receive(r *httpapi.Request) (in incoming, err error) {
 		return incoming{}, err
 	}
 	return in, nil
+}
+
+// Receive reads the body of a request that is JSON or a file alone, as it is without its content encoding. release ends
+// its use. Errors: those of receive.
+func (h *Handlers) Receive(r *httpapi.Request) (body []byte, release func(), err error) {
+	in := new(incoming)
+	if in.block, in.body, err = r.ReadBody(); err == nil {
+		err = h.expand(r, in)
+	}
+	if err != nil {
+		in.release()
+		return nil, nil, err
+	}
+	return in.body, in.release, nil
 }
 
 // borrow makes room for the JSON part of a body, and for its tensors in memory of their model. It returns false when

@@ -46,7 +46,7 @@ func (h *Handlers) infer(r *httpapi.Request) error {
 		return err
 	}
 	defer sh.Close()
-	return h.ask(r, &req.Request, func(resp *edgewise.Response) error {
+	return h.Ask(r, &req.Request, func(resp *edgewise.Response) error {
 		if err := sh.Deliver(resp); err != nil {
 			return err
 		}
@@ -55,9 +55,9 @@ func (h *Handlers) infer(r *httpapi.Request) error {
 	})
 }
 
-// ask has the engine answer req, within the time that inferences have, for as long as the client is there, and traced
+// Ask has the engine answer req, within the time that inferences have, for as long as the client is there, and traced
 // where that is wanted. The response is write's until it returns.
-func (h *Handlers) ask(r *httpapi.Request, req *edgewise.Request, write func(*edgewise.Response) error) (err error) {
+func (h *Handlers) Ask(r *httpapi.Request, req *edgewise.Request, write func(*edgewise.Response) error) (err error) {
 	if err := h.forward(r, req); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (h *Handlers) lookup(r *httpapi.Request) func() (edgewise.ModelID, error) {
 	if r.Param("version") == "" {
 		return nil
 	}
-	return func() (edgewise.ModelID, error) { return h.modelID(r) }
+	return func() (edgewise.ModelID, error) { return h.ModelID(r) }
 }
 
 // forward makes parameters of the request's headers whose names match, in the client's spelling. Errors: Invalid.
@@ -169,7 +169,7 @@ func (h *Handlers) writeInfer(r *httpapi.Request, req *kserve.InferRequest, resp
 		b.Free()
 		return err
 	}
-	if err := h.send(r, b, body); err != nil {
+	if err := h.Send(r, b, body); err != nil {
 		return err
 	}
 	header := &r.Response().Header
@@ -179,12 +179,12 @@ func (h *Handlers) writeInfer(r *httpapi.Request, req *kserve.InferRequest, resp
 		header.SetBytesV(kserve.HeaderLength, strconv.AppendInt(digits[:0], int64(jsonSize), 10))
 		header.SetContentType(fiber.MIMEOctetStream)
 	}
-	h.encode(r)
+	h.Encode(r)
 	return nil
 }
 
-// send makes body the answer. It was appended to the bytes of b, whose owner the connection becomes. Error: Busy.
-func (h *Handlers) send(r *httpapi.Request, b *blocks.Block, body []byte) error {
+// Send makes body the answer. It was appended to the bytes of b, whose owner the connection becomes. Error: Busy.
+func (h *Handlers) Send(r *httpapi.Request, b *blocks.Block, body []byte) error {
 	if cap(body) != cap(b.Bytes) { // it outgrew the estimate
 		b.Free()
 		if b = h.Memory().Adopt(body); b == nil {

@@ -83,7 +83,7 @@ func (h *Handlers) modelRoutes(path string) []httpapi.Route {
 	}
 	infer := httpapi.Route{
 		Method: "POST", Path: path + "/infer", Handler: h.infer, Rights: edgewise.Infer, Runs: true,
-		Body: httpapi.TensorBody, Stream: true, API: "inference", Refused: h.refused,
+		Body: httpapi.TensorBody, Stream: true, API: "inference", Refused: h.Refused,
 	}
 	generate := infer
 	generate.Path, generate.Handler, generate.Stream = path+"/generate", h.generate, false
@@ -154,9 +154,9 @@ func (h *Handlers) settingRoutes() (all []httpapi.Route) {
 	return all
 }
 
-// refused counts an inference that ended with err before the engine received it.
-func (h *Handlers) refused(ctx context.Context, r *httpapi.Request, took time.Duration, err error) {
-	id, missing := h.modelID(r)
+// Refused counts an inference that ended with err before the engine received it.
+func (h *Handlers) Refused(ctx context.Context, r *httpapi.Request, took time.Duration, err error) {
+	id, missing := h.ModelID(r)
 	if missing != nil {
 		id.Version = 0
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
 
-// modelID returns the model that a path names. A name that no model can have is as unknown as any other; a version that
+// ModelID returns the model that a path names. A name that no model can have is as unknown as any other; a version that
 // is neither a number nor a label makes the path one that does not exist. With an error comes the model without the
 // version, as far as it is known.
-func (h *Handlers) modelID(r *httpapi.Request) (id edgewise.ModelID, err error) {
-	const op = "inference.modelID"
+func (h *Handlers) ModelID(r *httpapi.Request) (id edgewise.ModelID, err error) {
+	const op = "inference.ModelID"
 	name, version := r.Param("model"), r.Param("version")
 	if edgewise.CheckName(name) != nil {
 		return id, edgewise.Errorf(op, edgewise.NotFound, "Request for unknown model: '%.200s' is not found", name)
@@ -44,7 +44,7 @@ func (h *Handlers) modelID(r *httpapi.Request) (id edgewise.ModelID, err error) 
 
 // version returns the version of the model that a path names, and which of its versions are ready.
 func (h *Handlers) version(r *httpapi.Request) (v *edgewise.Version, ready []int64, err error) {
-	id, err := h.modelID(r)
+	id, err := h.ModelID(r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -88,7 +88,7 @@ func (h *Handlers) modelConfig(r *httpapi.Request) error {
 
 // modelReady answers GET /v2/models/{name}[/versions/{version}]/ready. A model that nobody knows is not ready either.
 func (h *Handlers) modelReady(r *httpapi.Request) error {
-	id, err := h.modelID(r)
+	id, err := h.ModelID(r)
 	if err == nil {
 		err = h.Engine.VersionReady(id)
 	}
@@ -105,7 +105,7 @@ func (h *Handlers) modelReady(r *httpapi.Request) error {
 
 // statistics answers GET /v2/models/stats and GET /v2/models/{name}[/versions/{version}]/stats.
 func (h *Handlers) statistics(r *httpapi.Request) error {
-	id, err := h.modelID(r)
+	id, err := h.ModelID(r)
 	if err != nil && r.Param("model") != "" {
 		return err
 	}

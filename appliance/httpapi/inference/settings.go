@@ -26,7 +26,7 @@ func (h *Handlers) tracedModel(r *httpapi.Request) (string, error) {
 	if r.Param("model") == "" {
 		return "", nil
 	}
-	id, err := h.modelID(r)
+	id, err := h.ModelID(r)
 	if err != nil {
 		return "", err
 	}

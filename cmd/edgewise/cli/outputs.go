@@ -8,6 +8,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/api/npy"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/tensorfile"
 )
 
@@ -26,7 +27,7 @@ func SaveOutputs(dir string, outputs []edgewise.Tensor) error {
 		if err != nil {
 			return err
 		}
-		err = tensorfile.WriteNpy(f, t)
+		err = npy.Write(f, t)
 		if closing := f.Close(); err == nil {
 			err = closing
 		}

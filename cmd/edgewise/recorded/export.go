@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/npy"
 	"github.com/edgewise-ai/edgewise/appliance/example"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/tensorfile"
 	"github.com/edgewise-ai/edgewise/scalar"
@@ -74,7 +75,7 @@ func writeNpz(path string, e *example.Example) error {
 		if err != nil {
 			return err
 		}
-		if err := tensorfile.WriteNpy(w, t); err != nil {
+		if err := npy.Write(w, t); err != nil {
 			return err
 		}
 	}
@@ -128,7 +129,7 @@ func writeInput(path string, t *edgewise.Tensor) ([]string, error) {
 	files := pictures(t)
 	if len(files) == 0 {
 		var body bytes.Buffer
-		if err := tensorfile.WriteNpy(&body, *t); err != nil {
+		if err := npy.Write(&body, *t); err != nil {
 			return nil, err
 		}
 		files = []pictureFile{{".npy", body.Bytes()}}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/npy"
 )
 
 // fixedTypes are the types whose elements have one size.
@@ -32,7 +33,7 @@ func write(t testing.TB, name string, data []byte) string {
 }
 
 // npy writes an array by hand, so that the reader is not tested against our own writer only.
-func npy(header string, body ...byte) []byte {
+func array(header string, body ...byte) []byte {
 	header += "\n"
 	return append(append([]byte("\x93NUMPY\x01\x00"), byte(len(header)), byte(len(header)>>8)), append([]byte(header), body...)...)
 }
@@ -56,7 +57,7 @@ func TestNpyComesBackAsItWasWritten(t *testing.T) {
 		}
 		want := edgewise.Tensor{Name: "x", Type: kind, Shape: append(edgewise.Shape{}, shape...), Data: data}
 		var file bytes.Buffer
-		if err := WriteNpy(&file, want); err != nil {
+		if err := npy.Write(&file, want); err != nil {
 			t.Fatal(err)
 		}
 		got, err := decodeNpy(file.Bytes(), edgewise.Spec{Name: "x", Type: kind, Shape: shape}, Options{})
@@ -76,7 +77,7 @@ func TestNpyDataBeginsAtAMultipleOf64(t *testing.T) {
 		for i := range tensor.Shape {
 			tensor.Shape[i] = 1
 		}
-		if err := WriteNpy(&file, tensor); err != nil {
+		if err := npy.Write(&file, tensor); err != nil {
 			t.Fatal(err)
 		}
 		if file.Len()%64 != 1 {
@@ -94,31 +95,31 @@ func TestNpyReadsWhatNumPyWrites(t *testing.T) {
 	}{
 		{
 			name: "column-major order is put right",
-			file: npy("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }", 1, 4, 2, 5, 3, 6),
+			file: array("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }", 1, 4, 2, 5, 3, 6),
 			spec: edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{2, 3}},
 			want: edgewise.Tensor{Type: edgewise.Uint8, Shape: edgewise.Shape{2, 3}, Data: []byte{1, 2, 3, 4, 5, 6}},
 		},
 		{
 			name: "big-endian elements are turned round",
-			file: npy("{'descr': '>i2', 'fortran_order': False, 'shape': (2,), }", 1, 2, 3, 4),
+			file: array("{'descr': '>i2', 'fortran_order': False, 'shape': (2,), }", 1, 2, 3, 4),
 			spec: edgewise.Spec{Type: edgewise.Int16, Shape: edgewise.Shape{-1}},
 			want: edgewise.Tensor{Type: edgewise.Int16, Shape: edgewise.Shape{2}, Data: []byte{2, 1, 4, 3}},
 		},
 		{
 			name: "unicode strings become UTF-8",
-			file: npy("{'descr': '<U2', 'fortran_order': False, 'shape': (2,), }", 0xe9, 0, 0, 0, 'a', 0, 0, 0, 'b', 0, 0, 0, 0, 0, 0, 0),
+			file: array("{'descr': '<U2', 'fortran_order': False, 'shape': (2,), }", 0xe9, 0, 0, 0, 'a', 0, 0, 0, 'b', 0, 0, 0, 0, 0, 0, 0),
 			spec: edgewise.Spec{Type: edgewise.Bytes, Shape: edgewise.Shape{-1}},
 			want: edgewise.Tensor{Type: edgewise.Bytes, Shape: edgewise.Shape{2}, Data: []byte("\x03\x00\x00\x00\xc3\xa9a\x01\x00\x00\x00b")},
 		},
 		{
 			name: "a scalar has no dimensions",
-			file: npy("{'descr': '<f2', 'fortran_order': False, 'shape': (), }", 0, 0x3c),
+			file: array("{'descr': '<f2', 'fortran_order': False, 'shape': (), }", 0, 0x3c),
 			spec: edgewise.Spec{Type: edgewise.FP16, Shape: edgewise.Shape{}},
 			want: edgewise.Tensor{Type: edgewise.FP16, Shape: edgewise.Shape{}, Data: []byte{0, 0x3c}},
 		},
 		{
 			name: "a missing batch dimension is added",
-			file: npy("{'descr': '|b1', 'fortran_order': False, 'shape': (2,), }", 0, 2),
+			file: array("{'descr': '|b1', 'fortran_order': False, 'shape': (2,), }", 0, 2),
 			spec: edgewise.Spec{Type: edgewise.Bool, Shape: edgewise.Shape{-1, 2}},
 			want: edgewise.Tensor{Type: edgewise.Bool, Shape: edgewise.Shape{1, 2}, Data: []byte{0, 1}},
 		},
@@ -142,26 +143,26 @@ func TestNpyRefusesWhatDoesNotFit(t *testing.T) {
 		file          []byte
 	}{
 		{"nothing", "does not begin like a NumPy file", nil},
-		{"magic only", "does not begin like a NumPy file", []byte(npyMagic)},
-		{"future version", "version 9", append([]byte(npyMagic), 9, 0, 0, 0, 0, 0, 0, 0)},
-		{"header longer than the file", "its NumPy header says it has 65535 bytes", append([]byte(npyMagic), 1, 0, 255, 255, 0, 0)},
-		{"header over the bound", "at most 1048576", append([]byte(npyMagic), 2, 0, 1, 0, 16, 0)},
-		{"header without shape", "cannot read its NumPy header", npy("{'descr': '<f4', 'fortran_order': False}")},
-		{"record type", "cannot read its NumPy header", npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}")},
-		{"too few bytes", "but 3 bytes follow", npy(good, 1, 2, 3)},
-		{"too many bytes", "but 5 bytes follow", npy(good, 1, 2, 3, 4, 5)},
+		{"magic only", "does not begin like a NumPy file", []byte(npy.Magic)},
+		{"future version", "version 9", append([]byte(npy.Magic), 9, 0, 0, 0, 0, 0, 0, 0)},
+		{"header longer than the file", "its NumPy header says it has 65535 bytes", append([]byte(npy.Magic), 1, 0, 255, 255, 0, 0)},
+		{"header over the bound", "at most 1048576", append([]byte(npy.Magic), 2, 0, 1, 0, 16, 0)},
+		{"header without shape", "cannot read its NumPy header", array("{'descr': '<f4', 'fortran_order': False}")},
+		{"record type", "cannot read its NumPy header", array("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}")},
+		{"too few bytes", "but 3 bytes follow", array(good, 1, 2, 3)},
+		{"too many bytes", "but 5 bytes follow", array(good, 1, 2, 3, 4, 5)},
 		{
 			"another type", `convert them with astype("f4")`,
-			npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1,)}", 1, 2, 3, 4, 5, 6, 7, 8),
+			array("{'descr': '<f8', 'fortran_order': False, 'shape': (1,)}", 1, 2, 3, 4, 5, 6, 7, 8),
 		},
-		{"objects", "Python objects", npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", 1)},
-		{"negative size", "not one of at most 32 sizes", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", 1, 2, 3, 4)},
-		{"size that overflows", "bytes follow", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387905, 4)}", 1, 2, 3, 4)},
+		{"objects", "Python objects", array("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", 1)},
+		{"negative size", "not one of at most 32 sizes", array("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", 1, 2, 3, 4)},
+		{"size that overflows", "bytes follow", array("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387905, 4)}", 1, 2, 3, 4)},
 		{
 			"33 dimensions", "not one of at most 32 sizes",
-			npy("{'descr': '<f4', 'fortran_order': False, 'shape': ("+strings.Repeat("1,", 33)+")}", 1, 2, 3, 4),
+			array("{'descr': '<f4', 'fortran_order': False, 'shape': ("+strings.Repeat("1,", 33)+")}", 1, 2, 3, 4),
 		},
-		{"another shape", "the shape is [2]", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", 1, 2, 3, 4, 5, 6, 7, 8)},
+		{"another shape", "the shape is [2]", array("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", 1, 2, 3, 4, 5, 6, 7, 8)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := write(t, "a.npy", test.file)
@@ -172,19 +173,19 @@ func TestNpyRefusesWhatDoesNotFit(t *testing.T) {
 }
 
 func TestNpyRefusesUnreasonablyManyEmptyStrings(t *testing.T) {
-	file := npy("{'descr': '|S0', 'fortran_order': False, 'shape': (268435457,), }")
+	file := array("{'descr': '|S0', 'fortran_order': False, 'shape': (268435457,), }")
 	_, err := decodeNpy(file, edgewise.Spec{Type: edgewise.Bytes, Shape: edgewise.Shape{-1}}, Options{})
 	wantError(t, err, edgewise.Invalid, "268435456")
 }
 
-func TestWriteNpyRefusesStringsThatNumPyWouldChange(t *testing.T) {
+func TestNpyWritingRefusesStringsThatNumPyWouldChange(t *testing.T) {
 	tensor := edgewise.Tensor{Name: "y", Type: edgewise.Bytes, Shape: edgewise.Shape{1}, Data: edgewise.AppendElement(nil, "a\x00")}
-	wantError(t, WriteNpy(&bytes.Buffer{}, tensor), edgewise.Invalid, `tensor "y"`, "ends in NUL")
+	wantError(t, npy.Write(&bytes.Buffer{}, tensor), edgewise.Invalid, `tensor "y"`, "ends in NUL")
 }
 
 func FuzzDecodeNpy(f *testing.F) {
-	f.Add(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", 1, 2, 3, 4), uint8(edgewise.FP32))
-	f.Add(npy("{'descr': '<U1', 'fortran_order': True, 'shape': (1,), }", 1, 0, 0, 0), uint8(edgewise.Bytes))
+	f.Add(array("{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", 1, 2, 3, 4), uint8(edgewise.FP32))
+	f.Add(array("{'descr': '<U1', 'fortran_order': True, 'shape': (1,), }", 1, 0, 0, 0), uint8(edgewise.Bytes))
 	f.Fuzz(func(t *testing.T, file []byte, kind uint8) {
 		tensor, err := decodeNpy(file, edgewise.Spec{
 			Type:  edgewise.Bool + edgewise.DataType(kind)%edgewise.BF16,

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/npy"
 )
 
 // MaxFileBytes bounds a file that Read, ReadPicture and ReadSound accept.
@@ -157,6 +158,15 @@ func fit(want edgewise.Shape, n int64) (edgewise.Shape, error) {
 	}
 	shape[open] = n / rest
 	return shape, nil
+}
+
+// decodeNpy reads a NumPy array.
+func decodeNpy(data []byte, spec edgewise.Spec, _ Options) (edgewise.Tensor, error) {
+	t, err := npy.Decode(data, spec.Type, MaxFileBytes/4)
+	if batched := append(edgewise.Shape{1}, t.Shape...); !spec.Shape.Accepts(t.Shape) && spec.Shape.Accepts(batched) {
+		t.Shape = batched
+	}
+	return t, err
 }
 
 // readFile returns the content of a file of at most MaxFileBytes.

@@ -1,4 +1,7 @@
-package tensorfile
+// Package npy reads and writes tensors as NumPy arrays, in files of the format .npy.
+//
+// Source: NEP 1, "A simple file format for NumPy arrays", format versions 1.0 to 3.0.
+package npy
 
 import (
 	"bytes"
@@ -12,14 +15,15 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-const npyMagic = "\x93NUMPY"
+// Magic is what an .npy file begins with.
+const Magic = "\x93NUMPY"
 
-// MaxNpyHeaderBytes bounds the header of an .npy file.
-const MaxNpyHeaderBytes = 1 << 20
+// MaxHeaderBytes bounds the header of an .npy file.
+const MaxHeaderBytes = 1 << 20
 
-// npyCode returns the NumPy type code of a data type, not Bytes, without its byte order. Floating-point types that
+// typeCode returns the NumPy type code of a data type, not Bytes, without its byte order. Floating-point types that
 // NumPy does not have are bit patterns (V).
-func npyCode(t edgewise.DataType) string {
+func typeCode(t edgewise.DataType) string {
 	letter := "V"
 	switch {
 	case t == edgewise.Bool:
@@ -34,10 +38,8 @@ func npyCode(t edgewise.DataType) string {
 	return letter + strconv.FormatInt(t.Size(), 10)
 }
 
-// npyHeader is the Python dictionary at the front of an .npy file.
-//
-// Source: NEP 1, "A simple file format for NumPy arrays", format versions 1.0 to 3.0.
-type npyHeader struct {
+// header is the Python dictionary at the front of an .npy file.
+type header struct {
 	bigEndian bool
 	code      string // the type code without byte order: "f4", "U12"
 	fortran   bool   // the first dimension varies fastest
@@ -45,42 +47,40 @@ type npyHeader struct {
 }
 
 var (
-	npyDescr   = regexp.MustCompile(`'descr'\s*:\s*'([<>|=]?)([A-Za-z]\d*)'`)
-	npyFortran = regexp.MustCompile(`'fortran_order'\s*:\s*(True|False)`)
-	npyShape   = regexp.MustCompile(`'shape'\s*:\s*\(([^)]*)\)`)
+	descrEntry = regexp.MustCompile(`'descr'\s*:\s*'([<>|=]?)([A-Za-z]\d*)'`)
+	orderEntry = regexp.MustCompile(`'fortran_order'\s*:\s*(True|False)`)
+	shapeEntry = regexp.MustCompile(`'shape'\s*:\s*\(([^)]*)\)`)
 )
 
-// decodeNpy reads a NumPy array.
-func decodeNpy(data []byte, spec edgewise.Spec, _ Options) (edgewise.Tensor, error) {
-	header, body, err := parseNpy(data)
+// Decode reads a NumPy array of a type: strings (S and U) become BYTES, bit patterns of two bytes (V2) become BF16. The
+// tensor has no name; it aliases data, which is changed. An array of more than maxEmpty strings of no bytes is refused.
+// Error: Invalid.
+func Decode(data []byte, want edgewise.DataType, maxEmpty int64) (edgewise.Tensor, error) {
+	h, body, err := parse(data)
 	if err != nil {
 		return edgewise.Tensor{}, err
 	}
-	size, err := header.check(spec.Type, int64(len(body)))
+	size, err := h.check(want, int64(len(body)), maxEmpty)
 	if err != nil {
 		return edgewise.Tensor{}, err
 	}
-	if header.fortran {
-		body = rowMajor(body, header.shape, size)
+	if h.fortran {
+		body = rowMajor(body, h.shape, size)
 	}
-	if spec.Type == edgewise.Bytes {
-		body, err = header.strings(body, size)
-	} else if header.bigEndian {
+	if want == edgewise.Bytes {
+		body, err = h.strings(body, size)
+	} else if h.bigEndian {
 		swap(body, size)
 	}
-	if spec.Type == edgewise.Bool {
+	if want == edgewise.Bool {
 		normalise(body)
 	}
-	shape := header.shape
-	if batched := append(edgewise.Shape{1}, shape...); !spec.Shape.Accepts(shape) && spec.Shape.Accepts(batched) {
-		shape = batched
-	}
-	return edgewise.Tensor{Shape: shape, Data: body}, err
+	return edgewise.Tensor{Type: want, Shape: h.shape, Data: body}, err
 }
 
-// parseNpy splits an .npy file into its header and the elements.
-func parseNpy(data []byte) (*npyHeader, []byte, error) {
-	rest, ok := bytes.CutPrefix(data, []byte(npyMagic))
+// parse splits an .npy file into its header and the elements.
+func parse(data []byte) (*header, []byte, error) {
+	rest, ok := bytes.CutPrefix(data, []byte(Magic))
 	if !ok || len(rest) < 6 {
 		return nil, nil, invalid("it does not begin like a NumPy file")
 	}
@@ -93,42 +93,42 @@ func parseNpy(data []byte) (*npyHeader, []byte, error) {
 	default:
 		return nil, nil, invalid("it is a NumPy file of version %d: want 1 to 3", version)
 	}
-	if length > MaxNpyHeaderBytes || length > int64(len(rest)) {
+	if length > MaxHeaderBytes || length > int64(len(rest)) {
 		return nil, nil, invalid("its NumPy header says it has %d bytes: at most %d, and no more than the file has, are "+
-			"allowed", length, MaxNpyHeaderBytes)
+			"allowed", length, MaxHeaderBytes)
 	}
-	header, err := parseNpyHeader(string(rest[:length]))
-	return header, rest[length:], err
+	h, err := parseHeader(string(rest[:length]))
+	return h, rest[length:], err
 }
 
-func parseNpyHeader(text string) (*npyHeader, error) {
-	descr, order, dims := npyDescr.FindStringSubmatch(text), npyFortran.FindStringSubmatch(text), npyShape.FindStringSubmatch(text)
+func parseHeader(text string) (*header, error) {
+	descr, order, dims := descrEntry.FindStringSubmatch(text), orderEntry.FindStringSubmatch(text), shapeEntry.FindStringSubmatch(text)
 	if descr == nil || order == nil || dims == nil {
 		return nil, invalid("cannot read its NumPy header %.120q: want a plain type, an order and a shape", text)
 	}
-	header := &npyHeader{bigEndian: descr[1] == ">", code: descr[2], fortran: order[1] == "True", shape: edgewise.Shape{}}
+	h := &header{bigEndian: descr[1] == ">", code: descr[2], fortran: order[1] == "True", shape: edgewise.Shape{}}
 	for _, field := range strings.Split(dims[1], ",") {
 		field = strings.TrimSuffix(strings.TrimSpace(field), "L") // Python 2 wrote long integers so
 		if field == "" {
 			continue
 		}
 		d, err := strconv.ParseInt(field, 10, 64)
-		if err != nil || d < 0 || len(header.shape) == edgewise.MaxRank {
+		if err != nil || d < 0 || len(h.shape) == edgewise.MaxRank {
 			return nil, invalid("its NumPy shape (%.80s) is not one of at most %d sizes", dims[1], edgewise.MaxRank)
 		}
-		header.shape = append(header.shape, d)
+		h.shape = append(h.shape, d)
 	}
-	return header, nil
+	return h, nil
 }
 
 // check compares the type and the number of bytes, and returns the bytes of one element in the file.
-func (h *npyHeader) check(want edgewise.DataType, got int64) (size int64, err error) {
+func (h *header) check(want edgewise.DataType, got, maxEmpty int64) (size int64, err error) {
 	if kind := h.code[0]; want == edgewise.Bytes && (kind == 'S' || kind == 'U') {
 		size, err = strconv.ParseInt(h.code[1:], 10, 32)
 		if kind == 'U' {
 			size *= 4
 		}
-	} else if want != edgewise.Bytes && h.code == npyCode(want) {
+	} else if want != edgewise.Bytes && h.code == typeCode(want) {
 		size = want.Size()
 	} else {
 		return 0, h.mismatch(want)
@@ -137,24 +137,24 @@ func (h *npyHeader) check(want edgewise.DataType, got int64) (size int64, err er
 	if err != nil || !ok || (size > 0 && n != got/size) || n*size != got {
 		return 0, invalid("its NumPy header says %v elements of type %s, but %d bytes follow", h.shape, h.code, got)
 	}
-	if size == 0 && n > MaxFileBytes/4 {
-		return 0, invalid("its NumPy header says %d empty strings: at most %d are allowed", n, MaxFileBytes/4)
+	if size == 0 && n > maxEmpty {
+		return 0, invalid("its NumPy header says %d empty strings: at most %d are allowed", n, maxEmpty)
 	}
 	return size, nil
 }
 
-func (h *npyHeader) mismatch(want edgewise.DataType) error {
+func (h *header) mismatch(want edgewise.DataType) error {
 	if h.code[0] == 'O' {
 		return invalid("it holds Python objects, which are never read: save an array of plain elements")
 	}
-	if code := npyCode(want); want != edgewise.Bytes && code[0] != 'V' {
+	if code := typeCode(want); want != edgewise.Bytes && code[0] != 'V' {
 		return invalid("its elements are %s: convert them with astype(%q)", h.code, code)
 	}
 	return invalid("its elements are %s", h.code)
 }
 
 // strings frames fixed-size strings as BYTES. NumPy pads with NUL, so NULs at the end are not part of a string.
-func (h *npyHeader) strings(body []byte, size int64) ([]byte, error) {
+func (h *header) strings(body []byte, size int64) ([]byte, error) {
 	n, _ := h.shape.Elements()
 	framed := make([]byte, 0, int64(len(body))+4*n)
 	for i := range n {
@@ -172,7 +172,7 @@ func (h *npyHeader) strings(body []byte, size int64) ([]byte, error) {
 }
 
 // text turns UTF-32 into UTF-8.
-func (h *npyHeader) text(element []byte) ([]byte, error) {
+func (h *header) text(element []byte) ([]byte, error) {
 	var order binary.ByteOrder = binary.LittleEndian
 	if h.bigEndian {
 		order = binary.BigEndian
@@ -221,6 +221,12 @@ func swap(body []byte, size int64) {
 // normalise makes every true byte 1.
 func normalise(body []byte) {
 	for i, b := range body {
-		body[i] = flag(b != 0)
+		if b != 0 {
+			body[i] = 1
+		}
 	}
+}
+
+func invalid(format string, args ...any) error {
+	return edgewise.Errorf("npy.Decode", edgewise.Invalid, format, args...)
 }
