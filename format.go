@@ -17,6 +17,8 @@ type Format struct {
 	// Answers says that its versions may be decoupled, and send any number of responses to a request: then its backend's
 	// instances are Answerers.
 	Answers bool
+	// Untried says that no request is made up to try its versions: they may do anything with it.
+	Untried bool
 }
 
 // Extension returns the end of the names of all model files of the format, such as ".onnx"; "" when it has no files.

@@ -294,6 +294,8 @@ type Inspection struct {
 	Decoupled      bool              `json:"decoupled,omitempty"`      // the file says that a request has any number of responses
 	Steps          []ModelID         `json:"steps,omitempty"`          // of an ensemble, the models that it runs
 	Omitted        []Omitted         `json:"omitted,omitempty"`        // what the file has and is not served
+	// what the model itself says of its configuration, with dims as clients see them; MaxBatchSize below 0: nothing of it
+	Completed *Model `json:"-"`
 }
 
 // Omitted is an input or an output of a model file that requests and answers cannot carry, so that the model is served

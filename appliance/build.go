@@ -21,6 +21,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/certificate"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/editor"
+	"github.com/edgewise-ai/edgewise/appliance/external"
 	"github.com/edgewise-ai/edgewise/appliance/frontend"
 	"github.com/edgewise-ai/edgewise/appliance/golden"
 	"github.com/edgewise-ai/edgewise/appliance/grpcapi"
@@ -59,6 +60,8 @@ type App struct {
 	store        *store.Store
 	onnx         *onnx.Backend
 	steps        *wasm.Backend
+	external     *external.Backend
+	formats      edgewise.Formats // of models
 	hardware     *serving.Hardware
 	serving      *serving.Loader
 	manager      *manager.Manager
@@ -124,6 +127,8 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.hardware = serving.NewHardware(c, logger.With("part", "devices"))
 	budget := coreBudget(c)
 	a.steps, a.cache = newWasm(a, c, budget, logger), cache.New(int64(c.Engine.ResponseCacheBytes))
+	a.external = serving.External(c, a.nested(), controller{a}, logger.With("part", "backends"))
+	a.formats = Formats(a.external.Formats()...)
 	a.serving = serving.New(a.servingConfig(budget, logger))
 	a.alerts = alerts.New(a.alertsConfig())
 	a.past = history.New(history.Config{
@@ -190,7 +195,7 @@ func (a *App) openRegistry(budget *cores.Budget) {
 		Prove:   prove, Accepts: rollout.CheckModel, Logger: logger.With("part", "registry"),
 		Stage: func(ctx context.Context, id edgewise.ModelID) (bool, error) { return a.rollouts.Stage(ctx, id) },
 	})
-	a.repositories = repository.New(c.Repository, repositories(c.Repository.Folders), a.registry, defaults(c),
+	a.repositories = repository.New(c.Repository, repositories(c.Repository.Folders, a.formats), a.registry, a.defaults(),
 		logger.With("part", "repository"))
 	a.rollouts = rollout.Open(rollout.Config{
 		Documents: a.documents, Manager: a.manager, Models: a.registry, Prove: prove, Publish: a.publish,
@@ -204,8 +209,8 @@ func (a *App) openRegistry(budget *cores.Budget) {
 func (a *App) servingConfig(budget *cores.Budget, logger *slog.Logger) serving.Config {
 	c := a.config
 	return serving.Config{
-		Backends: []edgewise.Backend{serving.Isolate(a.onnx, c, coreCount(c), a.hardware, logger), a.steps},
-		Defaults: defaults(c), Devices: a.hardware, CoreCount: coreCount(c), Cores: budget,
+		Backends: []edgewise.Backend{serving.Isolate(a.onnx, c, coreCount(c), a.hardware, logger), a.steps, a.external},
+		Defaults: a.defaults(), Devices: a.hardware, CoreCount: coreCount(c), Cores: budget,
 		Limiter: limiter(c), States: sequence.NewStateBudget(int64(c.Engine.SequenceStateBytes)), Cache: a.cache,
 		MaxQueue: c.Engine.MaxQueue, Hold: sched.Hold{Queued: c.Engine.TestQueued, Backlog: c.Engine.TestBacklog},
 		Gap: c.Engine.SwapWithoutRoom == config.SwapGap, Infer: a.nested(),
@@ -215,9 +220,10 @@ func (a *App) servingConfig(budget *cores.Budget, logger *slog.Logger) serving.C
 }
 
 // defaults are the box's answers to what a model's author leaves open: as many instances as there are cores for them.
-func defaults(c config.Config) modelconfig.Defaults {
+func (a *App) defaults() modelconfig.Defaults {
+	c := a.config
 	return modelconfig.Defaults{
-		Formats: Formats(), MaxBatchSize: int32(c.Engine.DefaultMaxBatchSize), InstanceCount: int32(coreCount(c)),
+		Formats: a.formats, MaxBatchSize: int32(c.Engine.DefaultMaxBatchSize), InstanceCount: int32(coreCount(c)),
 		Strict: !c.Engine.AutoComplete,
 	}
 }
@@ -304,8 +310,18 @@ func (a *App) metrics() func() ([]byte, string, error) {
 		GRPC: a.grpcUsage, Latencies: a.latency, Durations: a.config.Metrics.CounterLatencies, Machine: a.config.Metrics.CPU,
 		Cache:   func() observe.CacheUsage { return observe.CacheUsage(a.cache.Usage()) },
 		Devices: a.hardware.List, Outcomes: a.monitor.History.Outcomes, Unknown: a.monitor.History.Unknown,
-		Rollouts: a.rollouts.Metrics,
+		Rollouts: a.rollouts.Metrics, Own: a.ownMetrics,
 	}).Page
+}
+
+// ownMetrics returns the metrics that models make.
+func (a *App) ownMetrics() (list []observe.Own) {
+	a.external.Metrics.Each(func(name, kind, help string, series []external.Series) {
+		for _, s := range series {
+			list = append(list, observe.Own{Name: name, Kind: kind, Help: help, Series: observe.Series(s)})
+		}
+	})
+	return list
 }
 
 // grpcUsage returns what the gRPC server counts about itself, nil when there is none.

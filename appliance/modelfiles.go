@@ -13,19 +13,19 @@ import (
 	"github.com/edgewise-ai/edgewise/wasm"
 )
 
-// Formats returns the formats of models that this build serves. A backend is named here and in App.servingConfig, and
-// nowhere else.
-func Formats() edgewise.Formats {
+// Formats returns the formats of models that this build serves, and those of backends of other programs. A backend is
+// named here and in App.servingConfig, and nowhere else.
+func Formats(external ...edgewise.Format) edgewise.Formats {
 	return slices.Concat(
-		(*onnx.Backend)(nil).Formats(), (*wasm.Backend)(nil).Formats(), []edgewise.Format{ensemble.Format()},
+		(*onnx.Backend)(nil).Formats(), (*wasm.Backend)(nil).Formats(), []edgewise.Format{ensemble.Format()}, external,
 	)
 }
 
 // repositories returns the model repositories at the places that a configuration names: folders of this machine.
-func repositories(places []string) []repository.Repository {
+func repositories(places []string, formats edgewise.Formats) []repository.Repository {
 	var list []repository.Repository
 	for _, place := range places {
-		list = append(list, repository.Dir(place, Formats().Files()...))
+		list = append(list, repository.Dir(place, formats.Files()...))
 	}
 	return list
 }

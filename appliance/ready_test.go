@@ -20,7 +20,7 @@ func TestABoxIsReadyWhenItsRepositoriesHaveBeenLoaded(t *testing.T) {
 		{"no model repository", nil, true},
 	} {
 		e := &engine{repositories: repository.New(
-			config.Repository{}, repositories(test.folders), nil, modelconfig.Defaults{}, slog.New(slog.DiscardHandler),
+			config.Repository{}, repositories(test.folders, Formats()), nil, modelconfig.Defaults{}, slog.New(slog.DiscardHandler),
 		)}
 		e.started.Store(true)
 		if !e.Live() || e.Ready() != test.ready {

@@ -36,7 +36,7 @@ func (a *App) newREST(protocol frontend.Deps) (*httpapi.Server, error) {
 	}
 	compatible.Register(s, compatible.Deps{Engine: protocol.Engine, Inference: handlers, Labels: protocol.Labels})
 	administration.Register(s, administration.Deps{
-		Statuses: a.engine.Index, Models: a.registry, Formats: Formats(), Decode: handlers.Decode,
+		Statuses: a.engine.Index, Models: a.registry, Formats: a.formats, Decode: handlers.Decode,
 		Accounts: a.accounts, Open: a.openMode(), Box: a.box, Uploads: a.importer.Uploads(), Jobs: a.importer,
 		Catalog: modelCatalog{a.catalog, a}, Editor: a.editor, Goldens: a.goldens, Hub: a.monitor.Hub, History: &a.monitor.History,
 		Logs: a.monitor.Logs, Requests: &a.monitor.Requests, Stored: a.past.Read, Alerts: a.alerts, System: a.system,

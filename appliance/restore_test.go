@@ -44,7 +44,9 @@ type storage struct {
 func openStorage(t testing.TB, dir string) *storage {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
-	a := &App{config: config.Default(), logger: logger, monitor: monitor.New(nil)}
+	a := &App{
+		formats: Formats(), config: config.Default(), logger: logger, monitor: monitor.New(nil),
+	}
 	var err error
 	if a.store, err = store.Open(dir, store.Options{SnapshotEvery: -1, Logger: logger}); err != nil {
 		t.Fatalf("the store does not open: %v", err)
@@ -61,7 +63,7 @@ func openStorage(t testing.TB, dir string) *storage {
 		t.Fatalf("the accounts do not open: %v", err)
 	}
 	a.notes, a.history = registry.NewNotes(a.documents), registry.NewHistory(a.documents, a.publish, a.names.Now, logger)
-	loader := serving.New(serving.Config{Backends: []edgewise.Backend{&models.Echo{}}, Defaults: defaults(a.config), Devices: models.NoGPUs{}})
+	loader := serving.New(serving.Config{Backends: []edgewise.Backend{&models.Echo{}}, Defaults: a.defaults(), Devices: models.NoGPUs{}})
 	a.registry = registry.New(registry.Config{
 		Store: a.store, Serving: loader, Documents: a.documents, History: a.history, Logger: logger,
 	})

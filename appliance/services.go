@@ -76,7 +76,7 @@ func (a *App) openImporter() (err error) {
 	a.importer, err = importer.New(importer.Config{
 		Folder: filepath.Join(a.config.DataDir, uploadsFolder), Version: Version,
 		MaxBytes: int64(a.config.Upload.MaxBytes), MaxFiles: a.config.Upload.MaxFiles,
-		Formats: Formats(), Store: a.store, Documents: a.documents, Models: a.registry, History: a.history, Settings: a.box,
+		Formats: a.formats, Store: a.store, Documents: a.documents, Models: a.registry, History: a.history, Settings: a.box,
 		Fit: func(ctx context.Context, parameterBytes int64) admin.Fit {
 			return a.catalog.Fit(ctx, parameterBytes*serving.MemoryFactor)
 		},
@@ -109,7 +109,7 @@ const maxBackupNotes = 100_000
 // newEditor makes the editor of the page.
 func (a *App) newEditor() *editor.Editor {
 	return editor.New(editor.Config{
-		Documents: a.documents, Models: a.registry, SetNotes: a.notes.Set, Infer: a.nested(), Defaults: defaults(a.config),
+		Documents: a.documents, Models: a.registry, SetNotes: a.notes.Set, Infer: a.nested(), Defaults: a.defaults(),
 		VersionReady: func(id edgewise.ModelID) error { return a.engine.VersionReady(id) },
 		Independent:  a.manager.Independent, Backend: a.serving.Backend, MaxQueue: a.config.Engine.MaxQueue,
 		Folder: filepath.Join(a.config.DataDir, uploadsFolder), Logger: a.logger,
@@ -172,6 +172,22 @@ func (a *App) sweepSteps() {
 
 // nested answers the requests that models send to each other.
 func (a *App) nested() edgewise.Inferer { return inferer(func() edgewise.Inferer { return a.inside }) }
+
+// controller lets models load and unload others. The engine is built after the backends.
+type controller struct{ app *App }
+
+// Load makes a model ready.
+func (c controller) Load(ctx context.Context, name string, o edgewise.LoadOverride) error {
+	return c.app.engine.Load(ctx, name, o)
+}
+
+// Unload stops serving a model.
+func (c controller) Unload(ctx context.Context, name string, dependents bool) error {
+	return c.app.engine.Unload(ctx, name, dependents)
+}
+
+// VersionReady returns nil when requests to id are answered.
+func (c controller) VersionReady(id edgewise.ModelID) error { return c.app.engine.VersionReady(id) }
 
 // inferer looks up the Inferer at each request: the manager is built after the backends.
 type inferer func() edgewise.Inferer

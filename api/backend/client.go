@@ -33,11 +33,13 @@ type Call struct {
 	// Answer receives the responses in order; the last one is final. It is called by Client.Serve, and by Client.End for
 	// a call that has no final response then.
 	Answer func(*Response)
+	Owner  any // of the caller's, who finds it by Client.Call
 
-	client  *Client
-	number  uint64
-	untaken int  // responses whose block was not given back; guarded by Client.mu
-	open    bool // guarded by Client.mu
+	client    *Client
+	cancelled bool // guarded by Client.mu
+	number    uint64
+	untaken   int  // responses whose block was not given back; guarded by Client.mu
+	open      bool // guarded by Client.mu
 }
 
 // Response is one response to a Call. Its outputs are readable until Taken is called, once; also after the end of the
@@ -130,6 +132,14 @@ func (c *Client) Close() { _ = c.socket.close() }
 // Number is the number of a call that was sent, by which an Exec names it.
 func (c *Call) Number() uint64 { return c.number }
 
+// Call returns a call that is open by its number.
+func (c *Client) Call(number uint64) (*Call, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	call, ok := c.calls[number]
+	return call, ok
+}
+
 // Ended is closed by End.
 func (c *Client) Ended() <-chan struct{} { return c.ended }
 
@@ -161,9 +171,24 @@ func (c *Client) StartVersion(ctx context.Context, s *Start, version int) (*Read
 	}
 }
 
-// Run sends a batch and returns when the backend takes the next one; calls may be open then. One Run is in progress at
-// a time. On an error no call is answered: ErrTooLarge, that of ctx while it waits for memory, that of End.
+// Run sends a batch and returns when the backend takes the next one. Errors: those of Send.
 func (c *Client) Run(ctx context.Context, calls []*Call) error {
+	if err := c.Send(ctx, calls); err != nil {
+		return err
+	}
+	select {
+	case <-c.Done():
+	case <-c.Ended(): // the calls have got its error
+	}
+	return nil
+}
+
+// Done has a token when the backend takes the next batch.
+func (c *Client) Done() <-chan uint64 { return c.done }
+
+// Send sends a batch. The next one is sent when Done has had a token; calls may be open then. On an error no call is
+// answered: ErrTooLarge, that of ctx while it waits for memory, that of End.
+func (c *Client) Send(ctx context.Context, calls []*Call) error {
 	run, at, err := c.place(ctx, calls)
 	if err != nil {
 		return err
@@ -192,14 +217,14 @@ func (c *Client) Run(ctx context.Context, calls []*Call) error {
 		return fmt.Errorf("%w: %w", ErrTooLarge, err)
 	}
 	c.takes = nil
+	for _, call := range calls {
+		if call.cancelled {
+			frames = appendNumbers(frames, KindCancel, call.number)
+		}
+	}
 	c.mu.Unlock()
 	_ = c.socket.write(frames) // a connection that fails ends by Serve, too
-	select {
-	case <-c.done:
-		return nil
-	case <-c.ended:
-		return nil // the calls have got its error
-	}
+	return nil
 }
 
 // ErrTooLarge says that a batch does not fit into the input memory or into a frame.
@@ -293,6 +318,7 @@ func (c *Client) room(ctx context.Context, size uint64) (uint64, error) {
 func (c *Client) Cancel(call *Call) {
 	c.mu.Lock()
 	open := call.open
+	call.cancelled = true
 	c.mu.Unlock()
 	if open {
 		_ = c.send(appendNumbers(nil, KindCancel, call.number))

@@ -286,6 +286,9 @@ type Engine struct {
 	// isolation process or group:NAME. model: as that parameter says: process, none, or group:NAME, which puts all
 	// models of that name into one child process; process where it is not set.
 	Isolation string `json:"isolation" default:"process" limit:"one of process, model, none"`
+	// Folders of backends: each folder in them with a backend.yaml is one, and serves models of its platforms in processes
+	// of its program. Those that come with the program, in lib/backends beside it, need no entry.
+	Backends []string `json:"backends" limit:"paths"`
 	// Maximum memory of all loaded models. A version is estimated at 3 times the bytes of its weights, or its parameter
 	// memory_bytes; one that does not fit is not loaded. 0: no limit.
 	MaxMemoryBytes Size `json:"max_memory_bytes" limit:"0 to 16TiB"`

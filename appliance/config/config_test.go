@@ -346,6 +346,7 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"grpc.forward_headers", "", "["},
 		{"grpc.restricted_api", "model-repository:k=v", "model-repository:=v"},
 		{"grpc.response_compression", "high", "most"},
+		{"engine.backends", "a,b", "a" + strings.Repeat(",a", 64)},
 		{"repository.folders", "a,b", "a" + strings.Repeat(",a", 64)},
 		{"repository.control_mode", "explicit", "manual"},
 		{"repository.load_models", "*", "a" + strings.Repeat(",a", 10_000)},

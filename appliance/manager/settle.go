@@ -111,6 +111,9 @@ func (m *Manager) Present(id edgewise.ModelID) error {
 	if p, apart := h.loaded.Isolated.Process(); apart && p.PID == 0 && !p.Evicted {
 		return edgewise.Errorf("manager.Present", edgewise.Unavailable, "model %v is not ready: %s", id, p.Reason)
 	}
+	if h.loaded.Check != nil {
+		return h.loaded.Check(context.Background())
+	}
 	return nil
 }
 

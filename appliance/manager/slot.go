@@ -124,8 +124,9 @@ type Loaded struct {
 	// also after Close. Another process can write to the memory at any time: it may hold numbers, and nothing that is
 	// checked before it is used
 	Borrow  func(n int) (data []byte, free func())
-	Resize  func(m *edgewise.Model) // follows m's instance groups; returns at once and calls nobody back
-	OnClose []func()                // called in this order once the Servable has been closed
+	Resize  func(m *edgewise.Model)     // follows m's instance groups; returns at once and calls nobody back
+	Check   func(context.Context) error // asks the version itself whether it is ready; nil: it does not know
+	OnClose []func()                    // called in this order once the Servable has been closed
 }
 
 // Sequencer is a Servable that keeps sequences. Both methods are safe for concurrent use and come before Close.

@@ -27,6 +27,10 @@ func Complete(m *edgewise.Model, name string, files []string, ins *edgewise.Insp
 			return nil, err
 		}
 	}
+	if ins != nil && ins.Completed != nil {
+		fromBackend(c, ins.Completed)
+		ins = nil
+	}
 	if ins != nil && ins.MaxBatchSize != nil && c.MaxBatchSize == Unset {
 		c.MaxBatchSize = *ins.MaxBatchSize
 	}
@@ -44,6 +48,26 @@ func Complete(m *edgewise.Model, name string, files []string, ins *edgewise.Insp
 	}
 	defaults(c, d)
 	return Clone(c), nil
+}
+
+// fromBackend takes what the model's own program has made of the configuration: it was given c, and has filled in what
+// was left open.
+func fromBackend(c, own *edgewise.Model) {
+	if own.MaxBatchSize >= 0 {
+		c.MaxBatchSize = own.MaxBatchSize
+	}
+	if len(own.Input) > 0 {
+		c.Input = own.Input
+	}
+	if len(own.Output) > 0 {
+		c.Output = own.Output
+	}
+	if own.DynamicBatching != nil && schedulers(c) == 0 {
+		c.DynamicBatching = own.DynamicBatching
+	}
+	if own.ModelTransactionPolicy != nil {
+		c.ModelTransactionPolicy = own.ModelTransactionPolicy
+	}
 }
 
 // fromSignature fills in the side that is missing, and how the model batches.
@@ -281,7 +305,7 @@ func defaultInstances(c *edgewise.Model, d Defaults) {
 		}
 		if g.Count == 0 {
 			g.Count = max(min(d.InstanceCount, int32(MaxInstances/len(c.InstanceGroup))), 1)
-			if latency(c) {
+			if f, _ := d.Formats.Of(c); latency(c) || f.Answers { // each instance of these is a process
 				g.Count = 1
 			}
 		}

@@ -53,8 +53,6 @@ var features = []feature{
 		func(m *edgewise.Model) bool { return len(m.CCModelFilenames) > 0 },
 	},
 
-	{"instance_group.kind", "no backend of this box places its own instances: use KIND_CPU or KIND_AUTO instead of " +
-		"KIND_MODEL", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == kindModel })},
 	{
 		"instance_group.secondary_devices", "there are no secondary devices",
 		anyGroup(func(g edgewise.InstanceGroup) bool { return len(g.SecondaryDevices) > 0 }),
@@ -91,6 +89,11 @@ func unsupported(m *edgewise.Model, formats edgewise.Formats) []string {
 	if f, ok := formats.Of(m); ok && m.Decoupled() && !f.Answers {
 		found = append(found, "model_transaction_policy.decoupled: models of platform "+m.Platform+
 			" have exactly one response to a request")
+	}
+	placed := anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == kindModel })
+	if f, _ := formats.Of(m); placed(m) && !f.Answers {
+		found = append(found, "instance_group.kind: models of platform "+m.Platform+
+			" do not place their own instances: use KIND_CPU or KIND_AUTO instead of KIND_MODEL")
 	}
 	for _, f := range features {
 		if f.used(m) {

@@ -36,6 +36,9 @@ const (
 // not serve. files are the paths of the version's files. ins may be nil; then nothing is compared with it. Of d
 // only the formats are used. The error is of kind Unsupported when that is all that is wrong, and Invalid otherwise.
 func Validate(m *edgewise.Model, files []string, ins *edgewise.Inspection, d Defaults) error {
+	if ins != nil && ins.Completed != nil { // the program behind it has made the configuration what it is
+		ins = nil
+	}
 	c := &checker{m: m, files: files, ins: ins, formats: d.Formats}
 	c.identity()
 	c.inputs()

@@ -609,8 +609,8 @@ func TestWhatIsNotServedIsRefusedWithTheReason(t *testing.T) {
 		},
 		{`runtime: "x.so"`, "runtime: the box chooses the runtime library"},
 		{`cc_model_filenames { key: "8.6" value: "model.onnx" }`, "cc_model_filenames: there is one file for every device"},
-		{"instance_group { kind: KIND_MODEL }", "instance_group.kind: no backend of this box places its own instances: use " +
-			"KIND_CPU or KIND_AUTO instead of KIND_MODEL"},
+		{"instance_group { kind: KIND_MODEL }", "instance_group.kind: models of platform onnxruntime_onnx do not place " +
+			"their own instances: use KIND_CPU or KIND_AUTO instead of KIND_MODEL"},
 		{"instance_group { secondary_devices {} }", "instance_group.secondary_devices: there are no secondary devices"},
 		{`instance_group { profile: "0" }`, "instance_group.profile: only TensorRT models have profiles"},
 		{`instance_group { host_policy: "numa0" }`, "instance_group.host_policy: there are no host policies"},

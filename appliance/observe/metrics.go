@@ -34,6 +34,7 @@ type Source struct {
 	Outcomes func() map[edgewise.ModelID][]edgewise.OutcomeCount // of requests, by version; nil: none are counted
 	Unknown  func() uint64                                       // requests to models that do not exist
 	Rollouts func() []Rollout                                    // in progress; nil: there are none
+	Own      func() []Own                                        // that models make; nil: there are none
 
 	Latencies *Latencies // nil: none are measured
 	Durations bool       // whether the cumulative times of Triton's names are on the page
@@ -142,6 +143,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.collectOutcomes(to)
 	c.collectGRPC(to)
 	c.collectRollouts(to)
+	c.collectOwn(to)
 	if c.source.Devices != nil {
 		collectDevices(to, c.source.Devices())
 	}

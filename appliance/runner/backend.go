@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/child"
 )
 
 // Config configures the backend. Zero durations and sizes take the defaults named beside them.
@@ -28,35 +29,22 @@ type Config struct {
 	ReadPaths []string
 	// the name of the group in whose process a version runs; "": one of its own. nil: each has one
 	Group  func(v *edgewise.Version) string
-	Device func() Access // what a child on a GPU has beside that; nil: nothing
+	Device func() child.Access // what a child on a GPU has beside that; nil: nothing
 
-	LoadTimeout  time.Duration // longest start of a child, its load included; 5 minutes
-	LoadTime     time.Duration // most processor time of a load, in whole seconds; 0: none
-	Grace        time.Duration // how long a run may go on after its context has ended, before its child is killed; 2 seconds
-	FirstBackOff time.Duration // wait before the first restart, doubled for each further one; 100 ms
-	LastBackOff  time.Duration // longest such wait; 30 seconds
-	MaxCrashes   int           // crashes within CrashWindow that end the restarts; 5
-	CrashWindow  time.Duration // 10 minutes
-	MaxArena     int64         // bytes of shared memory of a version: inputs of runs and results not yet freed; 2 GiB
-	MaxRuns      int           // runs of a child at the same time, others wait; 256
-	AddressSpace uint64        // RLIMIT_AS of the child in bytes; 0: none
+	LoadTimeout time.Duration // longest start of a child, its load included; 5 minutes
+	LoadTime    time.Duration // most processor time of a load, in whole seconds; 0: none
+	Grace       time.Duration // how long a run may go on after its context has ended, before its child is killed; 2 seconds
+	child.Restarts
+	MaxArena     int64  // bytes of shared memory of a version: inputs of runs and results not yet freed; 2 GiB
+	MaxRuns      int    // runs of a child at the same time, others wait; 256
+	AddressSpace uint64 // RLIMIT_AS of the child in bytes; 0: none
 	Logger       *slog.Logger
-}
-
-// Access is what a child needs to work on a GPU.
-type Access struct {
-	Environment []string // as key=value
-	ReadPaths   []string // files and folders to read
-	Devices     []string // device files to read, write and control, as patterns of path/filepath
 }
 
 func (c Config) complete() Config {
 	fill(&c.LoadTimeout, 5*time.Minute)
 	fill(&c.Grace, 2*time.Second)
-	fill(&c.FirstBackOff, 100*time.Millisecond)
-	fill(&c.LastBackOff, 30*time.Second)
-	fill(&c.MaxCrashes, 5)
-	fill(&c.CrashWindow, 10*time.Minute)
+	c.Restarts = c.Restarts.Complete()
 	fill(&c.MaxArena, 2<<30)
 	fill(&c.MaxRuns, 256)
 	return c

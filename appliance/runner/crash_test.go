@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/edgewise-ai/edgewise"
 )
 
@@ -199,22 +197,6 @@ func TestARestartThatCrashesInLoadCounts(t *testing.T) {
 	<-i.group.ended
 	if s := i.Stats(); s.Crashes != 5 || s.PID != 0 {
 		t.Errorf("%+v", s)
-	}
-}
-
-func TestBackOffDoublesUpToItsBound(t *testing.T) {
-	c := Config{}.complete()
-	var got []time.Duration
-	for n := range 12 {
-		got = append(got, backOff(c, n+1))
-	}
-	ms := time.Millisecond
-	want := []time.Duration{
-		100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 6400 * ms, 12800 * ms,
-		25600 * ms, 30000 * ms, 30000 * ms, 30000 * ms,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/child"
 	"github.com/edgewise-ai/edgewise/test/journal"
 )
 
@@ -48,7 +49,7 @@ func (f fake) Describe(context.Context, string, *edgewise.Model) ([]edgewise.Ten
 		return make([]edgewise.TensorInfo, maxTensors+1), nil
 	case "chatter":
 		for n := range 5 * maxLogLines {
-			fmt.Fprintln(os.Stderr, n, strings.Repeat("x", 2*maxLogLine))
+			fmt.Fprintln(os.Stderr, n, strings.Repeat("x", 2*child.MaxLine))
 		}
 	}
 	return describedOutputs, nil
@@ -115,7 +116,7 @@ func TestDescribe(t *testing.T) {
 		if diff := cmp.Diff(describedOutputs, got); err != nil || diff != "" {
 			t.Errorf("%v %s", err, diff)
 		}
-		if n := strings.Count(log, "\n"); n > maxLogLines+1 || len(log) > (maxLogLines+1)*(maxLogLine+200) {
+		if n := strings.Count(log, "\n"); n > maxLogLines+1 || len(log) > (maxLogLines+1)*(child.MaxLine+200) {
 			t.Errorf("%q: the child wrote %d lines and %d bytes into the log", does, n, len(log))
 		}
 	}

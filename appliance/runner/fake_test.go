@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/child"
 )
 
 // The test binary is its own child: childVerb makes it serve the fake backend, and liarVerb one that breaks the
@@ -216,7 +217,8 @@ func itoa(n int) string { b, _ := json.Marshal(n); return string(b) }
 func setUp(options fakeOptions) Config {
 	return Config{
 		Backend: fake{}, Arguments: []string{childVerb}, Options: options, Logger: slog.New(slog.DiscardHandler),
-		LoadTimeout: 2 * time.Minute, Grace: 300 * time.Millisecond, FirstBackOff: time.Millisecond, LastBackOff: 20 * time.Millisecond,
+		LoadTimeout: 2 * time.Minute, Grace: 300 * time.Millisecond,
+		Restarts: child.Restarts{FirstBackOff: time.Millisecond, LastBackOff: 20 * time.Millisecond},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/child"
 	"github.com/edgewise-ai/edgewise/host"
 )
 
@@ -29,7 +30,7 @@ type group struct {
 	members    []*Instance
 	process    *process // nil while there is none
 	reason     string   // why there is none
-	crashes    []time.Time
+	crashes    child.Crashes
 	generation uint64
 	over       bool // no member may join
 }
@@ -150,14 +151,14 @@ func (g *group) supervise(p *process) {
 		case <-g.swapped:
 			p = g.current()
 			continue
-		case <-p.dead:
+		case <-p.Dead():
 		}
 		if now := g.current(); now != p { // it was replaced, and died after that
 			p = now
 			continue
 		}
 		p.end()
-		g.died(p, p.cause)
+		g.died(p, p.Cause())
 		if p = g.restart(); p == nil {
 			break
 		}
@@ -198,7 +199,6 @@ func (g *group) fall() {
 
 // died records a crash of p, or of one that had not loaded yet, nil.
 func (g *group) died(p *process, cause string) {
-	now := time.Now()
 	config := &g.backend.config
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -208,10 +208,9 @@ func (g *group) died(p *process, cause string) {
 	if len(g.members) == 0 {
 		return // the last member is leaving
 	}
-	g.crashes = append(slices.DeleteFunc(g.crashes, func(t time.Time) bool { return now.Sub(t) > config.CrashWindow }),
-		now)
+	last := g.crashes.Add(time.Now(), config.Restarts)
 	g.reason = fmt.Sprintf("%s died (%s) and is being started again", g.noun(), cause)
-	if len(g.crashes) >= config.MaxCrashes {
+	if last {
 		g.reason = fmt.Sprintf("%s died %d times within %v, the last time with: %s; it is not started again before the "+
 			"model is loaded again", g.noun(), len(g.crashes), config.CrashWindow, cause)
 	}
@@ -256,7 +255,7 @@ func (g *group) restart() *process {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(backOff(g.backend.config, crashes)):
+		case <-time.After(g.backend.config.BackOff(crashes)):
 		}
 		p, err := g.again(ctx)
 		switch {
@@ -290,15 +289,6 @@ func (g *group) again(ctx context.Context) (*process, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.put(p)
-	g.backend.config.Logger.Info("the process of a model was started again", append(g.label(members), "pid", p.pid)...)
+	g.backend.config.Logger.Info("the process of a model was started again", append(g.label(members), "pid", p.PID)...)
 	return p, nil
-}
-
-// backOff is the wait after the n-th crash, n from 1.
-func backOff(c Config, n int) time.Duration {
-	wait := c.FirstBackOff
-	for ; n > 1 && wait < c.LastBackOff; n-- {
-		wait *= 2
-	}
-	return min(wait, c.LastBackOff)
 }

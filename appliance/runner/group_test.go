@@ -227,7 +227,7 @@ func TestAGroupsProcessEndsWithItsLastMember(t *testing.T) {
 		}
 		closeAll(t, one)
 		closeAll(t, other)
-		<-p.dead
+		<-p.Dead()
 	}
 	b := New(grouped())
 	cycle(b)

@@ -58,7 +58,7 @@ func (i *Instance) Stats() Stats {
 		ChildOut: i.stats.childOut.Load(), Crashes: i.stats.crashes.Load(),
 	}
 	if p, err := i.alive(); err == nil {
-		s.PID = p.pid
+		s.PID = p.PID
 	}
 	return s
 }

@@ -250,7 +250,7 @@ func (r *run) watch(ctx context.Context, number uint64) (end func()) {
 		}
 		timer = time.AfterFunc(grace, func() {
 			if r.channel.run.Load() == number {
-				r.process.kill(fmt.Sprintf("killed: a run went on for %v after it was told to end", grace))
+				r.process.Kill(fmt.Sprintf("killed: a run went on for %v after it was told to end", grace))
 			}
 		})
 	})
@@ -268,15 +268,15 @@ func (r *run) lost(err error) error {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) {
 		return r.hostile(err)
 	}
-	r.process.await("killed: its socket was closed and it went on")
+	r.process.Await(farewell, "killed: its socket was closed and it went on")
 	return edgewise.Errorf("runner.Run", edgewise.Unavailable, "model %v: %s died (%s) while running", r.instance.id,
-		r.process.group.noun(), r.process.cause)
+		r.process.group.noun(), r.process.Cause())
 }
 
 // hostile kills a child that broke the protocol, which makes nothing else it says worth reading.
 func (r *run) hostile(err error) error {
-	r.process.kill("killed: it answered with what no sound process would: " + err.Error())
-	<-r.process.dead
+	r.process.Kill("killed: it answered with what no sound process would: " + err.Error())
+	<-r.process.Dead()
 	return edgewise.Errorf("runner.Run", edgewise.Internal, "model %v: %s was %s", r.instance.id, r.process.group.noun(),
-		r.process.cause)
+		r.process.Cause())
 }

@@ -18,10 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/child"
 )
 
-// child is the process's side: the versions that the process has loaded, and what they have in common.
-type child struct {
+// worker is the process's side: the versions that the process has loaded, and what they have in common.
+type worker struct {
 	task       task
 	cores      unix.CPUSet // on which the process may run
 	servers    []*server   // in the order of the task's members
@@ -30,7 +31,7 @@ type child struct {
 
 // server is one loaded version, and the blocks that its runs use.
 type server struct {
-	child    *child
+	child    *worker
 	instance edgewise.Instance
 
 	mu     sync.Mutex
@@ -74,7 +75,7 @@ func (l *runContext) renew() {
 // exit code, and only when it was not started by a Backend or the load failed.
 func Serve(backend func(options json.RawMessage) (edgewise.Backend, error)) int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP) // the parent decides
-	h := &child{activeRuns: activeRuns{runs: map[uint64]running{}, early: map[uint64]uint64{}}}
+	h := &worker{activeRuns: activeRuns{runs: map[uint64]running{}, early: map[uint64]uint64{}}}
 	if err := h.prepare(); err != nil {
 		fmt.Fprintln(os.Stderr, "edgewise: a process for a model, which only edgewise itself starts:", err)
 		return 1
@@ -98,7 +99,7 @@ func Serve(backend func(options json.RawMessage) (edgewise.Backend, error)) int 
 const spareProcessors = 8
 
 // prepare reads the task and lowers the rights of the process.
-func (h *child) prepare() error {
+func (h *worker) prepare() error {
 	unix.CloseOnExec(controlFD)
 	if err := unix.SchedGetaffinity(0, &h.cores); err != nil {
 		return err
@@ -122,10 +123,16 @@ func (h *child) prepare() error {
 	if err := resetFaultSignals(); err != nil {
 		return err
 	}
-	return errors.Join(limit(h.task.AddressSpace, h.onGPU()), limitTime(h.task.LoadSeconds), refuse())
+	limits := child.Limits{AddressSpace: h.task.AddressSpace}
+	if h.onGPU() { // its driver takes address space for all the memory that there is, and makes files in memory
+		limits = child.Limits{AnyFileSize: true}
+	}
+	return errors.Join(
+		child.Limit(limits), child.LimitTime(h.task.LoadSeconds), child.Refuse(child.Permission{Forks: true}),
+	)
 }
 
-func (h *child) onGPU() bool {
+func (h *worker) onGPU() bool {
 	return slices.ContainsFunc(h.task.Members, func(m member) bool { return m.Device.Kind == edgewise.GPU })
 }
 
@@ -146,7 +153,7 @@ func resetFaultSignals() error {
 }
 
 // load loads the members, each within its own bound of processor time. It returns the number of the one that failed.
-func (h *child) load(backend func(json.RawMessage) (edgewise.Backend, error)) (number int, err error) {
+func (h *worker) load(backend func(json.RawMessage) (edgewise.Backend, error)) (number int, err error) {
 	last := len(h.task.Members) - 1
 	b, err := backend(h.task.Options)
 	if err != nil {
@@ -168,11 +175,11 @@ func (h *child) load(backend func(json.RawMessage) (edgewise.Backend, error)) (n
 		}
 		h.servers = append(h.servers, &server{child: h, instance: instance, blocks: map[uint32]mapping{}})
 	}
-	return last, limitTime(0)
+	return last, child.LimitTime(0)
 }
 
 // allow gives the next load its processor time, beside what the process has taken so far.
-func (h *child) allow() error {
+func (h *worker) allow() error {
 	if h.task.LoadSeconds == 0 {
 		return nil
 	}
@@ -180,11 +187,11 @@ func (h *child) allow() error {
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
 		return err
 	}
-	return limitTime(h.task.LoadSeconds + uint64(used.Utime.Sec+used.Stime.Sec))
+	return child.LimitTime(h.task.LoadSeconds + uint64(used.Utime.Sec+used.Stime.Sec))
 }
 
 // listen follows the control socket, whose end ends the process, whatever native code is doing.
-func (h *child) listen(ready <-chan struct{}) {
+func (h *worker) listen(ready <-chan struct{}) {
 	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4*channelDescriptors))
 	for {
 		frame, descriptors, err := receiveWith(controlFD, buf, rights)
@@ -201,7 +208,7 @@ func (h *child) listen(ready <-chan struct{}) {
 }
 
 // obey does what the parent says on the control socket.
-func (h *child) obey(k kind, f pair, descriptors []int) {
+func (h *worker) obey(k kind, f pair, descriptors []int) {
 	member := f.b
 	if k == kindUnload {
 		member = f.a
@@ -260,7 +267,7 @@ func (s *server) forget(id uint32) {
 func (s *server) channel(id uint64, fd, file int, wakePipe *wakePipe, background bool) {
 	runtime.LockOSThread() // the thread ends with the channel
 	if background {
-		enterIdle()
+		child.EnterIdle()
 	}
 	memory, err := mapShared(file, channelBytes)
 	if err != nil {

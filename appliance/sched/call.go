@@ -72,7 +72,7 @@ func (l *instanceLoop) ask(ctx context.Context, jobs []*job) {
 		open[i] = l.open(j, b)
 		calls[i] = &open[i].Call
 	}
-	err := l.begin(ctx, calls)
+	err := l.begin(l.lease.Context(ctx), calls) // for the time in which the model waits for others
 	l.lease.End()
 	for _, x := range open {
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/child"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/runner"
 	"github.com/edgewise-ai/edgewise/gpu"
@@ -41,7 +42,7 @@ func Isolate(b *onnx.Backend, c config.Config, cores int, d *Hardware, logger *s
 			Backend: b, Arguments: []string{ChildVerb}, ReadPaths: ort.Candidates(c.ONNX.Library),
 			Options:     childOptions{Library: c.ONNX.Library, Cores: cores, MaxMemory: MaxMemory(c), GPU: GPUOptions(c)},
 			Group:       groupOf,
-			Device:      func() runner.Access { return access(d.found().GPU, gpuEnvironment(c)) },
+			Device:      func() child.Access { return access(d.found().GPU, gpuEnvironment(c)) },
 			LoadTimeout: c.Engine.LoadTimeout, LoadTime: c.Engine.LoadCPUTime,
 			AddressSpace: uint64(c.Engine.MaxAddressSpace), Logger: logger.With("part", "runner"),
 		}),
@@ -111,7 +112,7 @@ func (i *isolation) Load(
 	if own || on.Kind == edgewise.GPU { // what a fault on a GPU leaves behind ends with its process only
 		return i.outside.Load(ctx, v, dir, on)
 	}
-	defer runner.RestorePriority(os.Getpid())
+	defer child.RestorePriority(os.Getpid())
 	return i.Backend.Load(ctx, v, dir, on)
 }
 
@@ -163,8 +164,8 @@ func GPUOptions(c config.Config) onnx.GPU {
 // access is what a process on a GPU may read and use beside what every process of a model may: the libraries that were
 // found, what their makers read of the machine, and the device files. Of /proc that is more than others may read; see
 // decision 0023.
-func access(r *gpu.Report, environment []string) runner.Access {
-	a := runner.Access{
+func access(r *gpu.Report, environment []string) child.Access {
+	a := child.Access{
 		Environment: append([]string{"CUDA_CACHE_DISABLE=1"}, environment...), // a process of a model writes no files
 		ReadPaths:   []string{"/proc", "/sys", "/usr/local/cuda", "/usr/share/nvidia", "/etc/nvidia"},
 		Devices: []string{

@@ -87,8 +87,11 @@ func (l *Loader) placement(m *edgewise.Model, f edgewise.Format) (placement, err
 // instances is how many batches of a model run at the same time on devices. A guest may have one more than there are
 // cores: a run that computes for long has left its core, and the next request does not wait for it.
 func (l *Loader) instances(m *edgewise.Model, f edgewise.Format, devices []edgewise.Device) int {
-	if f.Guest {
+	switch {
+	case f.Guest:
 		return min(m.Instances(), l.config.CoreCount+1)
+	case f.Answers: // each has a process, which may wait for others
+		return m.Instances()
 	}
 	if devices[0].Kind == edgewise.CPU {
 		return m.Concurrency(l.config.CoreCount).Instances

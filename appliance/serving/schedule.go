@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -83,6 +84,9 @@ func (t *load) schedule(instance edgewise.Instance, c sched.Config) (
 			"model", v.ID.String(), "until", c.Hold)
 	}
 	loaded = &manager.Loaded{OnClose: t.onClose}
+	if asked, ok := instance.(interface{ Ready(context.Context) error }); ok {
+		loaded.Check = asked.Ready
+	}
 	if v.Model.SequenceBatching == nil {
 		s := sched.New(v, instance, c)
 		loaded.Servable, loaded.Isolated, fresh = s, s, s

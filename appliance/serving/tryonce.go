@@ -33,6 +33,9 @@ func tryOnce(
 	if len(m.ModelWarmup) > 0 {
 		return "", nil
 	}
+	if f.Untried {
+		return "its backend runs no requests that are made up", nil
+	}
 	limit := verifyTime
 	if f.Guest {
 		limit = guestTime

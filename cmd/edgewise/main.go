@@ -16,6 +16,8 @@ func main() {
 	switch { // the box has started itself; no commands for people
 	case len(os.Args) == 2 && os.Args[1] == serving.ChildVerb:
 		os.Exit(serving.RunChild())
+	case len(os.Args) == 2 && os.Args[1] == serving.LaunchVerb:
+		os.Exit(serving.RunLaunch())
 	case len(os.Args) == 2 && os.Args[1] == wasm.CompilerVerb:
 		os.Exit(wasm.RunCompiler())
 	case len(os.Args) == 3 && os.Args[1] == serving.CheckVerb:

@@ -92,7 +92,7 @@ type layer struct {
 
 var parts = []string{
 	"wasm/...", "ensemble/...", "store/...", "webui/...", "appliance/manager", "appliance/sched/...", "appliance/cache",
-	"appliance/sharedmemory", "appliance/runner", "appliance/observe", "appliance/apistatus", "appliance/listen",
+	"appliance/sharedmemory", "appliance/observe", "appliance/apistatus", "appliance/listen",
 	"appliance/blocks", "appliance/update",
 }
 
@@ -149,6 +149,13 @@ var layers = []layer{
 		[]string{"api/admin", "appliance/tarfile"},
 		"parts behind the administration API use its bodies, so that no package translates them",
 	},
+	{"children", []string{"appliance/child"}, nil, "child processes know nothing of what runs in them"},
+	{
+		"processes",
+		[]string{"appliance/runner", "appliance/external"},
+		[]string{"appliance/child", "appliance/document", "api/..."},
+		"backends in processes of their own share how these are started, confined and ended",
+	},
 	{"tap", []string{"appliance/tap"}, []string{"appliance/blocks"}, "copies of requests are in blocks of memory"},
 	{
 		"examples",
@@ -202,7 +209,8 @@ var layers = []layer{
 		"services", services,
 		slices.Concat(parts, adminParts, []string{
 			"api/...", "gpu/...", "sdk", "appliance/config", "appliance/document", "appliance/modelconfig",
-			"appliance/update/helper", "appliance/compare", "appliance/example", "appliance/tap",
+			"appliance/update/helper", "appliance/compare", "appliance/example", "appliance/tap", "appliance/child",
+			"appliance/runner", "appliance/external",
 		}),
 		"services import parts, and use each other through interfaces that they declare: package appliance connects them",
 	},

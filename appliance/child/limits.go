@@ -1,8 +1,9 @@
-package runner
+package child
 
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -11,10 +12,16 @@ import (
 // maxFiles bounds the open files of a child.
 const maxFiles = 1024
 
-// limit lowers what this process may use: no core files, no files written, few descriptors, and addressSpace bytes of
-// address space unless that is 0. The driver of a GPU takes address space for all the memory that there is, and makes
-// files in memory; so a process on a GPU has no bounds of these two.
-func limit(addressSpace uint64, onGPU bool) error {
+// Limits are what a process may use. It writes no core files, and opens maxFiles at most.
+type Limits struct {
+	AddressSpace uint64 `json:"address_space"` // bytes; 0: no bound
+	Memory       uint64 `json:"memory"`        // bytes of private memory; 0: no bound
+	FileSize     uint64 `json:"file_size"`     // bytes of a file that it writes
+	AnyFileSize  bool   `json:"any_file_size"` // no bound of that
+}
+
+// Limit lowers what this process may use.
+func Limit(l Limits) error {
 	files, err := fewerFiles(maxFiles)
 	if err != nil {
 		return err
@@ -23,17 +30,16 @@ func limit(addressSpace uint64, onGPU bool) error {
 		name     string
 		resource int
 		value    uint64
+		unset    bool
 	}{
-		{"core files", unix.RLIMIT_CORE, 0},
-		{"written files", unix.RLIMIT_FSIZE, 0},
-		{"open files", unix.RLIMIT_NOFILE, files},
-		{"address space", unix.RLIMIT_AS, addressSpace},
+		{"core files", unix.RLIMIT_CORE, 0, false},
+		{"written files", unix.RLIMIT_FSIZE, l.FileSize, l.AnyFileSize},
+		{"open files", unix.RLIMIT_NOFILE, files, false},
+		{"address space", unix.RLIMIT_AS, l.AddressSpace, l.AddressSpace == 0},
+		{"memory", unix.RLIMIT_DATA, l.Memory, l.Memory == 0},
 	}
 	for _, l := range limits {
-		if l.resource == unix.RLIMIT_AS && l.value == 0 {
-			continue
-		}
-		if onGPU && (l.resource == unix.RLIMIT_AS || l.resource == unix.RLIMIT_FSIZE) {
+		if l.unset {
 			continue
 		}
 		if err := unix.Setrlimit(l.resource, &unix.Rlimit{Cur: l.value, Max: l.value}); err != nil {
@@ -52,8 +58,8 @@ func fewerFiles(most uint64) (uint64, error) {
 	return min(most, present.Max), nil
 }
 
-// limitTime lets this process take so many seconds of processor time and then end by SIGXCPU; 0: without end.
-func limitTime(seconds uint64) error {
+// LimitTime lets this process take so many seconds of processor time and then end by SIGXCPU; 0: without end.
+func LimitTime(seconds uint64) error {
 	if seconds == 0 {
 		seconds = unix.RLIM_INFINITY
 	}
@@ -63,10 +69,36 @@ func limitTime(seconds uint64) error {
 	return nil
 }
 
-// refused are the system calls that no model needs: new sockets and programs, other processes' memory, and parts of the
-// kernel that have been ways out of it.
+// Permission are system calls that a child may use although models of the box need none of them.
+type Permission struct {
+	Programs bool `json:"programs"` // it may start programs in its own place
+	Pairs    bool `json:"pairs"`    // it may make connected sockets
+	Network  bool `json:"network"`  // it may make any sockets
+	Forks    bool `json:"forks"`    // it may start processes, which stay in its group
+}
+
+// refusedTo are the system calls that a child may not use.
+func refusedTo(p Permission) []uint32 {
+	list := slices.Clone(refused)
+	for _, group := range []struct {
+		allowed bool
+		calls   []uint32
+	}{
+		{p.Programs, []uint32{unix.SYS_EXECVE, unix.SYS_EXECVEAT}},
+		{p.Pairs || p.Network, []uint32{unix.SYS_SOCKETPAIR}},
+		{p.Network, []uint32{unix.SYS_SOCKET, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN}},
+		{false, []uint32{unix.SYS_SETSID, unix.SYS_SETPGID}}, // the end of a child is the end of its group
+	} {
+		if !group.allowed {
+			list = append(list, group.calls...)
+		}
+	}
+	return list
+}
+
+// refused are the system calls that nobody needs: other processes' memory, and parts of the kernel that have been ways
+// out of it.
 var refused = []uint32{
-	unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_EXECVE, unix.SYS_EXECVEAT,
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN,
 	unix.SYS_USERFAULTFD, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
 	unix.SYS_MOUNT, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_TKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO,
@@ -83,9 +115,9 @@ const (
 // x32 marks the numbers of amd64's second set of system calls, which nothing here uses.
 const x32 = 0x40000000
 
-// filter is the program that decides on each system call: what is refused gives EPERM, and signals go to this process
-// only.
-func filter(pid int) []unix.SockFilter {
+// filter is the program that decides on each system call: what is refused gives EPERM, signals go to this process only,
+// and it makes threads alone unless it may fork. clone3, whose flags no filter can read, is said to be missing then.
+func filter(pid int, p Permission) []unix.SockFilter {
 	load := func(offset uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
 	}
@@ -102,8 +134,21 @@ func filter(pid int) []unix.SockFilter {
 		load(dataArch), jump(unix.BPF_JEQ, arch, 1, 0), deny,
 		load(dataNumber), jump(unix.BPF_JGE, x32, 0, 1), deny,
 	}
-	for _, number := range refused {
+	for _, number := range refusedTo(p) {
 		code = append(code, jump(unix.BPF_JEQ, number, 0, 1), deny)
+	}
+	if !p.Forks {
+		missing := verdict(unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS))
+		for _, number := range forks {
+			code = append(code, jump(unix.BPF_JEQ, number, 0, 1), deny)
+		}
+		code = append(
+			code,
+			jump(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1), missing,
+			jump(unix.BPF_JEQ, unix.SYS_CLONE, 0, 4),
+			load(dataFirst), jump(unix.BPF_JSET, unix.CLONE_THREAD, 1, 0), deny,
+			verdict(unix.SECCOMP_RET_ALLOW),
+		)
 	}
 	return append(
 		code,
@@ -117,12 +162,12 @@ func filter(pid int) []unix.SockFilter {
 	)
 }
 
-// refuse installs the filter on every thread of this process, now and to come.
-func refuse() error {
+// Refuse installs the filter on every thread of this process, now and to come.
+func Refuse(p Permission) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}
-	code := filter(unix.Getpid())
+	code := filter(unix.Getpid(), p)
 	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
 	failed, _, number := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
 		uintptr(unsafe.Pointer(&program)))

@@ -1,7 +1,6 @@
-package runner
+package child
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -9,15 +8,13 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/edgewise-ai/edgewise"
 )
 
 // TestThreadsOfALoadAreAsNiceAsTheProcess makes a thread nicer than its process, as a load does. Where the system lets
 // no thread take that back it stays so.
 func TestThreadsOfALoadAreAsNiceAsTheProcess(t *testing.T) {
 	first := 0
-	for _, thread := range threadsOf(os.Getpid()) {
+	for _, thread := range Threads(os.Getpid()) {
 		if now, err := unix.Getpriority(unix.PRIO_PROCESS, thread); err == nil {
 			first = max(first, now)
 		}
@@ -95,44 +92,6 @@ func TestThreadsOfALoadLeaveTheIdleClass(t *testing.T) {
 	}
 }
 
-// TestRunsInTheBackgroundGiveWayToAllOthers asks runs for the scheduling class of their thread, in turns, with one that takes
-// so long that its thread passes through Go's scheduler.
-func TestRunsInTheBackgroundGiveWayToAllOthers(t *testing.T) {
-	i := load(t, setUp(fakeOptions{}), t.TempDir())
-	ask := func(want string, background bool) string {
-		r, err := i.Run(t.Context(), nil, []string{want}, edgewise.RunOptions{Background: background})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Free()
-		return string(r.Outputs[0].Data[4:])
-	}
-	if !i.Background() {
-		t.Error("the instance does not say that it can")
-	}
-	for range 3 {
-		for background, want := range map[bool]int{false: unix.SCHED_NORMAL, true: unix.SCHED_IDLE} {
-			if got := ask("class", background); got != fmt.Sprint(want) {
-				t.Errorf("background %v: class %s, want %d", background, got, want)
-			}
-		}
-		ask("nap", true)
-	}
-	p, err := i.alive()
-	if err != nil {
-		t.Fatal(err)
-	}
-	idle := 0
-	for _, thread := range threadsOf(p.pid) {
-		if attributes, err := unix.SchedGetAttr(thread, 0); err == nil && attributes.Policy == unix.SCHED_IDLE {
-			idle++
-		}
-	}
-	if idle != 1 {
-		t.Errorf("%d threads are idle ones, want that of one channel", idle)
-	}
-}
-
 // TestAProcessThatEndsGivesWay looks at another process, and at this one.
 func TestAProcessThatEndsGivesWay(t *testing.T) {
 	cmd := exec.Command("sleep", "600")
@@ -145,8 +104,8 @@ func TestAProcessThatEndsGivesWay(t *testing.T) {
 		_ = cmd.Wait()
 	}()
 	before, _ := unix.Getpriority(unix.PRIO_PROCESS, 0)
-	giveWay(cmd.Process.Pid)
-	giveWay(0)
+	GiveWay(cmd.Process.Pid)
+	GiveWay(0)
 	if now, err := unix.Getpriority(unix.PRIO_PROCESS, cmd.Process.Pid); err != nil || now != min(before, 20-endNice) {
 		t.Errorf("the process has %d, %v", now, err)
 	}

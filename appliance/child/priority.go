@@ -1,4 +1,4 @@
-package runner
+package child
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ func RestorePriority(pid int) {
 	best := 0 // as the system call counts: 40 is the highest priority, 1 the lowest
 	for again := true; again; {
 		again = false
-		for _, thread := range threadsOf(pid) {
+		for _, thread := range Threads(pid) {
 			if err := leaveIdle(thread); err != nil {
 				return
 			}
@@ -49,9 +49,9 @@ func leaveIdle(thread int) error {
 	return err
 }
 
-// enterIdle puts the calling thread into the class of idle threads for good: any other thread takes the core from it at
+// EnterIdle puts the calling thread into the class of idle threads for good: any other thread takes the core from it at
 // once. That needs no privilege.
-func enterIdle() {
+func EnterIdle() {
 	if attributes, err := unix.SchedGetAttr(0, 0); err == nil {
 		attributes.Policy = unix.SCHED_IDLE
 		_ = unix.SchedSetAttr(0, attributes, 0) // where that is refused: it takes part of the cores, and is right all the same
@@ -61,16 +61,16 @@ func enterIdle() {
 // endNice is the niceness of a process that ends: giving its memory back takes a core for some time.
 const endNice = 10
 
-// giveWay makes all threads of a process that is about to end, which leads a group of its own, give way to those that
+// GiveWay makes all threads of a process that is about to end, which leads a group of its own, give way to those that
 // serve.
-func giveWay(pid int) {
+func GiveWay(pid int) {
 	if pid > 0 { // 0 is this process
 		_ = unix.Setpriority(unix.PRIO_PGRP, pid, endNice)
 	}
 }
 
-// threadsOf lists the threads of a process; none of one that has ended.
-func threadsOf(pid int) (list []int) {
+// Threads lists the threads of a process; none of one that has ended.
+func Threads(pid int) (list []int) {
 	folder := "/proc/" + strconv.Itoa(pid) + "/task/"
 	paths, _ := filepath.Glob(folder + "*") // the pattern is a good one
 	for _, path := range paths {

@@ -1,4 +1,4 @@
-package runner
+package child
 
 import (
 	"errors"
@@ -13,9 +13,21 @@ import (
 // ONNX Runtime ask about the machine. Of /proc only what tells of the machine: the folders of processes lead to the
 // memory of the parent, one thread of which is in the same Landlock domain as the child.
 var systemPaths = []string{
-	program, "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache", "/etc/localtime",
+	Program, "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache", "/etc/localtime",
 	"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/sys/vm/overcommit_memory",
 	"/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm", "/dev/urandom",
+}
+
+// Program starts the running program again, also after its file has been replaced.
+const Program = "/proc/self/exe"
+
+// Access is what a child may use beside what every child may.
+type Access struct {
+	Environment []string // as key=value
+	ReadPaths   []string // files and folders to read
+	WritePaths  []string // folders to read, and to write files in
+	Devices     []string // device files to read, write and control, as patterns of path/filepath
+	Network     bool     // TCP
 }
 
 const (
@@ -54,6 +66,11 @@ func confine(a Access) error {
 		return fmt.Errorf("this kernel has no Landlock, or it is disabled: %w", number)
 	}
 	allowed := rights(int(version))
+	folderRights := allowed.files &^ (unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR |
+		unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV)
+	if a.Network {
+		allowed.network = 0
+	}
 	fd, _, number := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&allowed)),
 		unsafe.Sizeof(allowed), 0)
 	if number != 0 {
@@ -64,6 +81,9 @@ func confine(a Access) error {
 	err := allow(rules, "/dev/null", writeRights)
 	for _, path := range append(a.ReadPaths, systemPaths...) {
 		err = errors.Join(err, allow(rules, path, readRights))
+	}
+	for _, path := range a.WritePaths {
+		err = errors.Join(err, allow(rules, path, folderRights))
 	}
 	for _, path := range matching(a.Devices) {
 		err = errors.Join(err, allow(rules, path, writeRights|allowed.files&unix.LANDLOCK_ACCESS_FS_IOCTL_DEV))

@@ -1,0 +1,250 @@
+package external
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/backend"
+	"github.com/edgewise-ai/edgewise/host"
+)
+
+// Instance is a version in processes, one for each instance of its groups. Each is started again when it dies.
+type Instance struct {
+	backend  *Backend
+	manifest *Manifest
+	version  *edgewise.Version
+	dir      string
+	workers  []*worker
+
+	closing chan struct{}
+	ended   chan struct{} // closed when no process is left that is started again
+	run     sync.WaitGroup
+
+	mu      sync.Mutex     // guards what follows
+	idle    []*worker      // with a process that has no batch
+	waiting []chan *worker // batches that wait for one; a nil says that none is left
+	alive   int            // workers with a process, or on the way to the next one
+	crashes uint64
+	reason  string // why a process is missing
+	closed  bool
+}
+
+var (
+	_ edgewise.Answerer = (*Instance)(nil)
+	_ edgewise.Isolated = (*Instance)(nil)
+)
+
+func newInstance(b *Backend, m *Manifest, v *edgewise.Version, dir string) *Instance {
+	i := &Instance{
+		backend: b, manifest: m, version: v, dir: dir, closing: make(chan struct{}), ended: make(chan struct{}),
+	}
+	for _, g := range v.Model.InstanceGroup {
+		for n := range g.Count {
+			if !g.Passive {
+				i.workers = append(i.workers, &worker{
+					instance: i, about: backend.StartInstance{
+						Name: fmt.Sprintf("%s_%d", g.Name, n), Kind: cmp.Or(string(g.Kind), string(edgewise.KindCPU)),
+						Index: len(i.workers),
+					},
+				})
+			}
+		}
+	}
+	return i
+}
+
+// load starts all processes at once and waits until each has loaded.
+func (i *Instance) load(ctx context.Context) error {
+	errs := make([]error, len(i.workers))
+	var loading sync.WaitGroup
+	for n, w := range i.workers {
+		loading.Go(func() { errs[n] = w.start(ctx) })
+	}
+	loading.Wait()
+	at := slices.IndexFunc(errs, func(err error) bool { return err != nil })
+	if at >= 0 {
+		for _, w := range i.workers {
+			w.drop()
+		}
+		return errs[at]
+	}
+	i.alive = len(i.workers)
+	for _, w := range i.workers {
+		i.release(w)
+		i.run.Go(w.supervise)
+	}
+	return nil
+}
+
+// acquire returns a worker that has a process without a batch, and waits for one while there are any that live. Errors:
+// Unavailable, those of ctx.
+func (i *Instance) acquire(ctx context.Context) (*worker, *process, error) {
+	for {
+		i.mu.Lock()
+		if n := len(i.idle); n > 0 {
+			w := i.idle[n-1]
+			i.idle = i.idle[:n-1]
+			i.mu.Unlock()
+			if p := w.current(); p != nil {
+				return w, p, nil
+			}
+			continue // it comes back with its next process
+		}
+		if i.closed || !i.hopeful() {
+			reason := cmp.Or(i.reason, "its process has just died")
+			i.mu.Unlock()
+			return nil, nil, edgewise.Errorf("external.Run", edgewise.Unavailable, "model %v: %s", i.version.ID, reason)
+		}
+		waits := make(chan *worker, 1)
+		i.waiting = append(i.waiting, waits)
+		i.mu.Unlock()
+		select {
+		case w := <-waits:
+			if w == nil {
+				continue
+			}
+			if p := w.current(); p != nil {
+				return w, p, nil
+			}
+		case <-ctx.Done():
+			i.mu.Lock()
+			i.waiting = slices.DeleteFunc(i.waiting, func(c chan *worker) bool { return c == waits })
+			i.mu.Unlock()
+			select {
+			case w := <-waits:
+				if w != nil {
+					i.release(w)
+				}
+			default:
+			}
+			return nil, nil, ctx.Err()
+		}
+	}
+}
+
+// hopeful tells whether a worker has a process now. The caller holds mu.
+func (i *Instance) hopeful() bool {
+	return slices.ContainsFunc(i.workers, func(w *worker) bool { return w.current() != nil })
+}
+
+// release makes a worker idle, whose process takes the next batch.
+func (i *Instance) release(w *worker) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.waiting) > 0 {
+		i.waiting[0] <- w
+		i.waiting = i.waiting[1:]
+		return
+	}
+	if !slices.Contains(i.idle, w) {
+		i.idle = append(i.idle, w)
+	}
+}
+
+// wake lets all who wait look again.
+func (i *Instance) wake() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, waits := range i.waiting {
+		waits <- nil
+	}
+	i.waiting = nil
+}
+
+// Answer sends a batch to a process, and returns when it can take the next one, or nobody waits for the batch.
+func (i *Instance) Answer(ctx context.Context, calls []*edgewise.Call) error {
+	w, p, err := i.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	l := &lending{ctx: ctx, suspend: i.backend.Suspend}
+	list := make([]*backend.Call, len(calls))
+	for n, call := range calls {
+		list[n] = p.open(call, l)
+	}
+	if err := p.client.Send(ctx, list); err != nil {
+		for _, call := range list {
+			p.abandon(call)
+		}
+		i.release(w)
+		return i.failure(err)
+	}
+	defer l.end()
+	select {
+	case <-p.client.Done():
+		i.release(w)
+	case <-p.client.Ended(): // it is released with its next process
+	case <-ctx.Done():
+		go func() {
+			select {
+			case <-p.client.Done():
+				i.release(w)
+			case <-p.client.Ended():
+			}
+		}()
+	}
+	return nil
+}
+
+// failure gives an error of a batch that was not sent its kind.
+func (i *Instance) failure(err error) error {
+	if tooLarge(err) {
+		return edgewise.Errorf("external.Run", edgewise.TooLarge, "model %v: %w", i.version.ID, err)
+	}
+	return err
+}
+
+// Run is not called: the instance is an Answerer.
+func (i *Instance) Run(context.Context, []edgewise.Tensor, []string, edgewise.RunOptions) (*edgewise.Result, error) {
+	return nil, edgewise.Errorf("external.Run", edgewise.Internal, "BUG: model %v answers calls", i.version.ID)
+}
+
+// Ready returns nil when the model says that it is ready, or says nothing.
+func (i *Instance) Ready(ctx context.Context) error {
+	for _, w := range i.workers {
+		if p := w.current(); p != nil && p.counts {
+			if err := p.client.Check(ctx); err != nil {
+				return edgewise.Errorf("external.Ready", edgewise.Unavailable, "model %v is not ready: %w", i.version.ID, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Process adds up what is known of the processes; the id is that of the first that there is.
+func (i *Instance) Process() (edgewise.Process, bool) {
+	var sum edgewise.Process
+	for _, w := range i.workers {
+		if p := w.current(); p != nil {
+			sum.PID = cmp.Or(sum.PID, p.PID)
+			resident, _ := host.ProcessBytes("/", p.PID, host.Resident)
+			sum.Resident += resident
+		}
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	sum.Crashes = i.crashes
+	if sum.PID == 0 {
+		sum.Reason = i.reason
+	}
+	return sum, true
+}
+
+// Ended is closed when no process is left that is started again.
+func (i *Instance) Ended() <-chan struct{} { return i.ended }
+
+// Close ends all processes.
+func (i *Instance) Close() error {
+	i.mu.Lock()
+	i.closed, i.reason = true, "it is closed"
+	i.mu.Unlock()
+	close(i.closing)
+	i.wake()
+	i.run.Wait()
+	i.backend.Metrics.forget(i.version.ID)
+	return nil
+}

@@ -1,0 +1,226 @@
+package external
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+func TestABatchIsAnswered(t *testing.T) {
+	c, _ := config(t, manifest(t, "reference"))
+	i := load(t, c, version(false, 2))
+	var batch []*edgewise.Call
+	var calls []*asked
+	for n := range 8 {
+		a := ask(t, nil, byte(n), 0, 0, 0)
+		calls, batch = append(calls, a), append(batch, a.Call)
+	}
+	for range 3 {
+		if err := i.Answer(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		for n, a := range calls {
+			got := next(t, a)
+			if got.err != nil || !got.last || !bytes.Equal(got.outputs["Y"], []byte{byte(n), 0, 0, 0}) {
+				t.Errorf("call %d: %+v", n, got)
+			}
+		}
+	}
+	if p, _ := i.Process(); p.PID == 0 || p.Resident == 0 || p.Crashes != 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestAnErrorHasTheKindAndTheWordsOfTheModel(t *testing.T) {
+	c, _ := config(t, manifest(t, "reference"))
+	i := load(t, c, version(false, 1))
+	got := send(t, i, ask(t, map[string]any{"do": "error", "message": "no such cat"}))
+	if edgewise.KindOf(got.err) != edgewise.Invalid || !strings.HasSuffix(got.err.Error(), "no such cat") {
+		t.Errorf("got %v", got.err)
+	}
+}
+
+func TestAStreamWaitsForItsReader(t *testing.T) {
+	c, _ := config(t, manifest(t, "reference"))
+	i := load(t, c, version(true, 1))
+	a := ask(t, map[string]any{"do": "many", "count": int64(10000)})
+	if err := i.Answer(t.Context(), []*edgewise.Call{a.Call}); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 10000 {
+		want := binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(n)))
+		if got := next(t, a); got.err != nil || got.last || !bytes.Equal(got.outputs["Y"], want) {
+			t.Fatalf("response %d: %+v", n, got)
+		}
+	}
+	if got := next(t, a); !got.last || got.err != nil || len(got.outputs) != 0 {
+		t.Errorf("the end: %+v", got)
+	}
+}
+
+func TestACancelledRequestEndsAtOnce(t *testing.T) {
+	c, _ := config(t, manifest(t, "reference"))
+	i := load(t, c, version(false, 1))
+	a := ask(t, map[string]any{"do": "wait"})
+	done := make(chan error, 1)
+	go func() { done <- i.Answer(a.Context, []*edgewise.Call{a.Call}) }()
+	a.cancel()
+	if got := next(t, a); got.err != context.Canceled {
+		t.Errorf("got %+v", got)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got := send(t, i, ask(t, nil)); got.err != nil {
+		t.Errorf("the next request: %v", got.err)
+	}
+	if p, _ := i.Process(); p.Crashes != 0 {
+		t.Errorf("%d crashes", p.Crashes)
+	}
+}
+
+func TestAProcessThatDiesIsStartedAgain(t *testing.T) {
+	c, _ := config(t, manifest(t, "reference"))
+	i := load(t, c, version(false, 1))
+	p, _ := i.Process()
+	open := ask(t, map[string]any{"do": "wait"})
+	done := make(chan error, 1)
+	go func() { done <- i.Answer(t.Context(), []*edgewise.Call{open.Call}) }()
+	eventually(t, "a request in the process", func() bool {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		return len(i.idle) == 0
+	})
+	if err := unix.Kill(p.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got := next(t, open); edgewise.KindOf(got.err) != edgewise.Unavailable ||
+		!strings.Contains(got.err.Error(), "its process died (signal: killed)") {
+		t.Errorf("got %+v", got)
+	}
+	eventually(t, "an answer", func() bool { return send(t, i, ask(t, nil)).err == nil })
+	if now, _ := i.Process(); now.Crashes != 1 || now.PID == p.PID {
+		t.Errorf("%+v", now)
+	}
+}
+
+func TestTheOtherInstancesAnswerWhileOneIsStartedAgain(t *testing.T) {
+	c, _ := config(t, manifest(t, "reference"))
+	c.FirstBackOff = 1 << 40
+	i := load(t, c, version(false, 2))
+	for range 2 { // the second one finds no process that is gone
+		if p := i.workers[0].current(); p != nil {
+			p.Kill("a test")
+			<-p.gone
+		}
+		for n := range 10 {
+			if got := send(t, i, ask(t, nil)); got.err != nil {
+				t.Fatalf("request %d: %v", n, got.err)
+			}
+		}
+	}
+}
+
+func TestAProcessThatDiesTooOftenIsNotStartedAgain(t *testing.T) {
+	c, _ := config(t, manifest(t, "reference"))
+	i := load(t, c, version(false, 1))
+	for {
+		select {
+		case <-i.Ended():
+			p, _ := i.Process()
+			if p.Crashes != 5 || !strings.Contains(p.Reason, "died 5 times") {
+				t.Errorf("%+v", p)
+			}
+			if got := send(t, i, ask(t, nil)); edgewise.KindOf(got.err) != edgewise.Unavailable {
+				t.Errorf("got %v", got.err)
+			}
+			return
+		default:
+			if p := i.workers[0].current(); p != nil {
+				p.Kill("a test")
+				<-p.gone
+			}
+		}
+	}
+}
+
+// other answers for other models.
+type other func(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error)
+
+func (o other) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	return o(ctx, req)
+}
+
+func TestAModelAsksAnotherOne(t *testing.T) {
+	c, _ := config(t, manifest(t, "reference"))
+	suspended := 0
+	c.Suspend = func(context.Context) func() {
+		suspended++
+		return func() { suspended-- }
+	}
+	c.Infer = other(func(_ context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+		if req.Model.Name == "missing" {
+			return nil, edgewise.Errorf("test", edgewise.NotFound, "there is no %s", req.Model.Name)
+		}
+		if fmt.Sprint(req.Callers) != "[outer x]" || suspended != 1 {
+			t.Errorf("callers %v, suspended %d", req.Callers, suspended)
+		}
+		out := req.Inputs[0]
+		out.Name, out.Data = "Y", bytes.Repeat([]byte{9}, 4)
+		return &edgewise.Response{Model: edgewise.ModelID{Name: "o", Version: 5}, Outputs: []edgewise.Tensor{out}}, nil
+	})
+	i := load(t, c, version(false, 1))
+	a := ask(t, map[string]any{"do": "exec", "model": "o"})
+	a.Request.Callers = []string{"outer"}
+	if got := send(t, i, a); got.err != nil || !bytes.Equal(got.outputs["Y"], []byte{9, 9, 9, 9}) || suspended != 0 {
+		t.Errorf("got %+v, suspended %d", got, suspended)
+	}
+	for name, want := range map[string]string{"missing": "there is no missing", "x": "in a circle"} {
+		if got := send(t, i, ask(t, map[string]any{"do": "exec", "model": name})); got.err == nil ||
+			!strings.Contains(got.err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", name, got.err, want)
+		}
+	}
+}
+
+func TestMetricsOfAModelAreKept(t *testing.T) {
+	c, _ := config(t, manifest(t, "reference"))
+	i := load(t, c, version(false, 2))
+	for range 5 {
+		if got := send(t, i, ask(t, map[string]any{"do": "metric"})); got.err != nil {
+			t.Fatal(got.err)
+		}
+	}
+	eventually(t, "five increments", func() bool {
+		value := 0.0
+		c.Metrics.Each(func(name, kind, _ string, series []Series) {
+			if name != "conformance_total" || kind != "counter" || len(series) != 1 || series[0].Labels["model"] != "x" ||
+				series[0].Labels["version"] != "3" {
+				t.Errorf("%s %s %+v", name, kind, series)
+				return
+			}
+			value = series[0].Value
+		})
+		return value == 10
+	})
+}
+
+func TestALogLineCarriesModelAndVersion(t *testing.T) {
+	c, log := config(t, manifest(t, "reference"))
+	i := load(t, c, version(false, 1))
+	if got := send(t, i, ask(t, map[string]any{"do": "log"})); got.err != nil {
+		t.Fatal(got.err)
+	}
+	eventually(t, "the line", func() bool { return strings.Contains(log.String(), "level=INFO msg=conformance model=x version=3") })
+}
