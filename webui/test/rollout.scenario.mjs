@@ -4,7 +4,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { check, drop, equal, pick, press, root, scenario, until } from './harness.mjs';
+import { check, drop, equal, everyWidth, pick, press, root, scenario, type, until } from './harness.mjs';
 import { changed, times } from './onnx.mjs';
 import { round } from './round.mjs';
 
@@ -19,6 +19,8 @@ export default () => scenario({}, async (box, visitor) => {
   const card = page.getByRole('region', { name: 'Rollout of version 2 in place of 1' });
   const begin = async () => {
     await pick(page, 'More about version 2', 'Go live by stages');
+    const dialog = page.getByRole('dialog', { name: 'Go live by stages' });
+    await press(dialog.getByRole('button', { name: 'Begin' }), 'Enter');
     await card.getByText('in progress').waitFor();
   };
   await visitor.login();
@@ -37,8 +39,47 @@ export default () => scenario({}, async (box, visitor) => {
   await press(card.getByRole('button', { name: 'Stop' }), 'Enter');
   await card.getByText('stopped', { exact: true }).waitFor();
   await until('the buttons to go', async () => (await card.getByRole('button').count()) === 0);
+  await plan(visitor, admin);
   await story(box, visitor, admin);
 });
+
+/** The plan of uploads, with a metric: made in the page, by keyboard; an upload then goes live by it, and one whose metric is worse is taken back. */
+async function plan(visitor, admin) {
+  const { page } = visitor;
+  const uploads = page.getByRole('region', { name: 'How uploaded versions go live' });
+  await uploads.getByText('Uploaded versions go live at once.').waitFor();
+  await press(uploads.getByRole('button', { name: 'Change' }), 'Enter');
+  const dialog = page.getByRole('dialog', { name: 'How uploaded versions go live' });
+  await press(dialog.getByLabel('Uploaded versions go live this way from now on'), 'Space');
+  for (const n of [3, 2]) await press(dialog.getByRole('button', { name: `Remove stage ${n}` }), 'Enter');
+  const fill = (name, text) => type(dialog.getByLabel(name, { exact: true }), text);
+  await fill('Requests in %', '50');
+  await fill('For minutes', '0');
+  await fill('Requests', '3000');
+  await dialog.getByRole('combobox', { name: 'Output', exact: true }).selectOption('y');
+  await fill('Most', '10');
+  await fill('By at most', '0.5');
+  equal(await everyWidth(page, 'the plan of uploads'), [], 'what axe and the phone found');
+  await press(dialog.getByRole('button', { name: 'Save' }), 'Enter');
+  await uploads.getByText('Uploaded versions go live by stages.').waitFor();
+  const { plan } = await admin.call('GET', '/models/gauge/rollout/settings');
+  equal([plan.stages, plan.metric], [[{ percent: 50, seconds: 0, requests: 3000 }], { name: 'y', output: 'y', reduce: 'mean', low: 0, high: 10, worse: 'lower', by: 0.5 }], 'the plan');
+
+  const pushed = await admin.fetch('/api/v1/models/gauge/versions?promote=true&file=model.onnx', { method: 'POST', body: times(1), headers: { 'Content-Type': 'application/octet-stream' } });
+  equal((await pushed.json()).staged, true, 'whether an upload goes live by stages');
+  const card = page.getByRole('region', { name: 'Rollout of version 3 in place of 1' });
+  await card.getByText('in progress').waitFor();
+  await until('the metric to take it back', async () => {
+    for (let i = 0; i < 20; i++) await admin.fetch('/v2/models/gauge/infer', { method: 'POST', body: JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 4], data: [2, 2, 2, 2] }] }) });
+    return card.getByText('rolled back', { exact: true }).isVisible();
+  });
+  await card.getByText(/^metric "y": it is 2 on average in \d+ answers to clients of the candidate, and 4 in/).first().waitFor();
+  await card.getByRole('table', { name: 'y, in answers to clients' }).waitFor();
+  await press(uploads.getByRole('button', { name: 'Change' }), 'Enter');
+  await press(dialog.getByLabel('Uploaded versions go live this way from now on'), 'Space');
+  await press(dialog.getByRole('button', { name: 'Save' }), 'Enter');
+  await uploads.getByText('Uploaded versions go live at once.').waitFor();
+}
 
 const demo = join(root, 'dist/demo/models/ocr_recognize');
 const output = 'softmax_11.tmp_0';

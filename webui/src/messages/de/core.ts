@@ -7,6 +7,7 @@ export const core: Messages['core'] = {
   connectionBoxBrokeOff: 'Die Verbindung zum Gerät ist abgebrochen. Versuchen Sie es noch einmal.',
   youAreStillLoggedIn: (message) => `Sie sind noch angemeldet. ${message}`,
   takeOffline: 'Offline nehmen',
+  goesLiveByStages: (name, version) => `${name} Version ${version} geht stufenweise live.`,
   isOffline: (name) => `${name} ist offline.`,
   undo: 'Rückgängig',
   tryAgain: 'Erneut versuchen',

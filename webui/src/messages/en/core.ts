@@ -6,6 +6,7 @@ export const core = {
   connectionBoxBrokeOff: 'The connection to the box broke off. Try it again.',
   youAreStillLoggedIn: (message: string) => `You are still logged in. ${message}`,
   takeOffline: 'Take offline',
+  goesLiveByStages: (name: string, version: number) => `${name} version ${version} goes live by stages.`,
   isOffline: (name: string) => `${name} is offline.`,
   undo: 'Undo',
   tryAgain: 'Try again',
