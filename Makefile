@@ -22,7 +22,7 @@ export CGO_CFLAGS  := -O2 -g
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript sdk/gallery configs/demo/steps -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml api/inference.yaml api/inference/grpc_service.proto
 .PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
 
-.PHONY: webui page-long pictures browser samples bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client rest-client python python-models triton-python llama steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
+.PHONY: webui page-long pictures browser samples bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client rest-client python python-models triton-python frameworks torch llama steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -35,7 +35,7 @@ webui/dist/index.html.gz: webui/node_modules/.installed $(PAGE)
 	cd webui && npm run --silent build -- --logLevel error
 
 ## build: the program with its page, and the runtime library beside it
-build: tools-present runtime llama triton-python webui
+build: tools-present runtime llama triton-python frameworks webui
 	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(BIN)/edgewise ./cmd/edgewise
 
 ## run: build everything and serve the demo on http://127.0.0.1:8000
@@ -55,11 +55,17 @@ triton-python:
 	@cp backends/python/*.py backends/python/backend.yaml $(BIN)/lib/backends/python
 	@cp backends/python/conformance/1/model.py $(BIN)/lib/backends/python/conformance/1
 
+## frameworks: the backend of PyTorch's models, and in lib/frameworks those of frameworks that the user brings
+frameworks:
+	@for name in pytorch:backends tensorflow:frameworks openvino:frameworks litert:frameworks; do \
+	  to=$(BIN)/lib/$${name#*:}/$${name%:*}; mkdir -p $$to; \
+	  cp backends/$${name%:*}/* backends/python/edgewise_backend.py backends/python/edgewise_batches.py $$to; done
+
 ## llama: the backend of GGUF files: llama.cpp's libraries, from npm (11 MB), and the program that serves models with them
 LLAMA := $(BIN)/lib/backends/llama
 llama: $(LLAMA)/edgewise-llama
 	@configs/llama/fetch.sh $(CACHE)/runtime $(LLAMA)
-	@cp backends/llama/backend.yaml backends/llama/README.md $(LLAMA)
+	@cp backends/llama/backend.yaml $(LLAMA)
 $(LLAMA)/edgewise-llama: backends/llama/llama.cpp backends/llama/runtime.hpp backends/cpp/edgewise_backend.hpp | tools-present
 	@mkdir -p $(@D)
 	$(CXX) -std=c++17 -O2 -pthread -o $@ $< -ldl
@@ -111,7 +117,7 @@ LONG := ./test/browser ./test/e2e ./test/sdk ./appliance ./test/fault ./wasm ./t
 TEST := $(GO) test -race -ldflags=-w -vet=off -p 4 -timeout 60m $(LONG) ./...
 
 ## test: every test, with the race detector
-test: build models speech toolchains wabt grpc-client rest-client onnx-models browser samples bus python-models
+test: build models speech toolchains wabt grpc-client rest-client onnx-models browser samples bus torch python-models
 	$(GO) vet -race ./...
 	$(TEST)
 
@@ -141,7 +147,7 @@ pictures: build models browser
 	node webui/test/screenshots.mjs docs/screenshots
 
 ## check: format, vet, static analysis, architecture, race detector
-check: build models speech toolchains wabt grpc-client rest-client onnx-models browser samples bus python-models
+check: build models speech toolchains wabt grpc-client rest-client onnx-models browser samples bus torch python-models
 	@test -z "$$($(TOOL) gofumpt -l $(GOFILES))" || { echo "not formatted:"; $(TOOL) gofumpt -l $(GOFILES); exit 1; }
 	$(GO) vet -race ./...
 	$(TOOL) staticcheck ./...
@@ -150,7 +156,7 @@ check: build models speech toolchains wabt grpc-client rest-client onnx-models b
 	$(TEST)
 
 ## race: the race detector alone
-race: build models toolchains wabt python-models
+race: build models toolchains wabt torch python-models
 	$(TEST)
 
 ## fuzz: every fuzz target for FUZZTIME each
@@ -312,6 +318,10 @@ grpc-client:
 rest-client:
 	@/usr/bin/python3 -c 'import numpy, requests' >/dev/null 2>&1 || \
 	  configs/debian/install.sh "the clients of other servers are tried with" python3-numpy python3-requests
+
+# torch: what the models of PyTorch are made and served with
+torch:
+	@/usr/bin/python3 -c 'import torch' >/dev/null 2>&1 || configs/debian/install.sh "models of PyTorch (140 MB) are made and served with" python3-torch
 
 # onnx-models: the backend models of ONNX with their test inputs
 onnx-models:

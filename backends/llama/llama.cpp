@@ -1,6 +1,6 @@
 // backends/llama serves GGUF files with llama.cpp: text_input to text_output, a response for each piece of text.
-// Requests that run at the same time are decoded in one batch; each may join and leave at any token. README.md has the
-// inputs and parameters.
+// Requests that run at the same time are decoded in one batch; each may join and leave at any token.
+// docs/guides/frameworks.md has the inputs and parameters.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -26,7 +26,7 @@ var compiled struct {
 }
 
 // llama returns backends/llama, compiled with the compiler's checks, beside llama.cpp's libraries.
-func llama(t *testing.T) (program string) {
+func llama(t *testing.T) (command []string) {
 	t.Helper()
 	libraries, err := filepath.Glob(runtime + "/lib*.so")
 	if err != nil || len(libraries) == 0 {
@@ -51,7 +51,7 @@ func llama(t *testing.T) (program string) {
 	if compiled.program == "" {
 		t.Fatal("backends/llama was not compiled")
 	}
-	return compiled.program
+	return []string{compiled.program}
 }
 
 func TestMain(m *testing.M) {

@@ -25,17 +25,17 @@ type served struct {
 	log []string
 }
 
-// serve starts a program with the model in a folder. It ends, without a report of a sanitizer, before the test does.
-func serve(t *testing.T, program, directory, configuration string) *served {
+// serve starts a command with the model in a folder. It ends, without a report of a sanitizer, before the test does.
+func serve(t *testing.T, command []string, directory, configuration string) *served {
 	t.Helper()
-	s, err := try(t, program, directory, configuration)
+	s, err := try(t, command, directory, configuration)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func try(t *testing.T, program, directory, configuration string) (*served, error) {
+func try(t *testing.T, command []string, directory, configuration string) (*served, error) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -55,7 +55,7 @@ func try(t *testing.T, program, directory, configuration string) (*served, error
 	writable, err := out.File(true)
 	must(err)
 	files := []*os.File{os.NewFile(uintptr(pair[1]), "socket"), readable, writable}
-	cmd := exec.Command(program)
+	cmd := exec.Command(command[0], command[1:]...)
 	cmd.ExtraFiles, cmd.Stderr = files, output(t)
 	cmd.Env = append(os.Environ(), "EDGEWISE_BACKEND=1")
 	must(cmd.Start())
@@ -71,8 +71,9 @@ func try(t *testing.T, program, directory, configuration string) (*served, error
 	}()
 	t.Cleanup(func() {
 		_ = s.client.Stop() // it may have ended
-		<-over
 		err := cmd.Wait()
+		s.client.Close()
+		<-over
 		if s.mu.Lock(); t.Failed() {
 			t.Logf("log: %q", s.log)
 		}

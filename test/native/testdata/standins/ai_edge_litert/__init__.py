@@ -1,0 +1,1 @@
+"""Stands in for LiteRT in tests. Nothing of it is real."""
