@@ -97,7 +97,7 @@ func newSocket(file *os.File, patience time.Duration) *socket {
 // next returns the next frame. body is valid until next is called again. Errors: io.EOF between two frames,
 // io.ErrUnexpectedEOF within one, ErrProtocol.
 func (s *socket) next() (k Kind, body []byte, err error) {
-	if err := s.have(5); err != nil {
+	if err := s.have(4); err != nil {
 		return 0, nil, err
 	}
 	n := binary.LittleEndian.Uint32(s.buf[s.from:])

@@ -277,7 +277,9 @@ func (p *process) watch() {
 // inspect ends a process that uses too much memory or disk.
 func (p *process) inspect() {
 	m := p.task.manifest
-	if used, ok := host.ProcessBytes("/", p.PID, privateMemory); ok && used > int64(m.Memory) {
+	used, _ := host.ProcessBytes("/", p.PID, privateMemory)
+	shared, _ := host.ProcessBytes("/", p.PID, sharedMemory)
+	if used += max(0, shared-int64(m.Input+m.Output)); used > int64(m.Memory) {
 		p.Kill(fmt.Sprintf("killed: it took %d bytes of memory, and may take %d", used, m.Memory))
 	}
 	if p.task.folder.scratch == "" {
@@ -289,8 +291,11 @@ func (p *process) inspect() {
 	}
 }
 
-// privateMemory is the field of a process's status with its memory that is not that of files.
-const privateMemory = "RssAnon"
+// Fields of a process's status: its own memory, and what it may share with others.
+const (
+	privateMemory = "RssAnon"
+	sharedMemory  = "RssShmem"
+)
 
 // title is what a log line says of a version.
 func title(id edgewise.ModelID) []any {
@@ -300,6 +305,7 @@ func title(id edgewise.ModelID) []any {
 // logLines writes the lines of a process to the log, within bounds.
 type logLines struct {
 	logger *slog.Logger
+	flood  int // lines of the output that were dropped
 
 	mu      sync.Mutex // guards what follows
 	tail    []string   // the last lines
@@ -313,8 +319,9 @@ const (
 	logBurst  = 200
 	logPeriod = 10 * time.Second
 	tailLines = 4
-	// lineTime is how long a line beyond the bound takes, so that a flood of them takes little of the box
-	lineTime = 100 * time.Microsecond
+	// of lines beyond that bound so many are read in a time, so that a flood of them takes little of the box
+	floodLines = 64
+	floodTime  = time.Millisecond
 )
 
 func newLogLines(logger *slog.Logger) *logLines {
@@ -323,8 +330,11 @@ func newLogLines(logger *slog.Logger) *logLines {
 
 // output writes a line of the process's output.
 func (l *logLines) output(pid int, line []byte) {
-	if !l.line(pid, slog.LevelInfo, string(line)) {
-		time.Sleep(lineTime)
+	if l.line(pid, slog.LevelInfo, string(line)) {
+		return
+	}
+	if l.flood++; l.flood%floodLines == 0 {
+		time.Sleep(floodTime)
 	}
 }
 
