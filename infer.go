@@ -133,16 +133,9 @@ type Exchange struct {
 // Lookup fails, or returns the same version, the engine's error is returned. When Deliver fails, the response is
 // returned with the error; the caller releases it.
 func (x Exchange) Infer(ctx context.Context, engine Inferer, req *Request) (*Response, error) {
-	began := false // the client has a response, so that the request is not sent again
-	if each := req.Each; each != nil {
-		req.Each = func(resp *Response) error {
-			began = true
-			return each(resp)
-		}
-	}
-	resp, err := engine.Infer(ctx, req)
-	for err != nil && !began && x.moved(req, err) {
-		resp, err = engine.Infer(ctx, req)
+	resp, begun, err := x.ask(ctx, engine, req)
+	for err != nil && !begun && x.moved(req, err) {
+		resp, begun, err = x.ask(ctx, engine, req)
 	}
 	if err != nil || x.Deliver == nil {
 		return resp, err
@@ -156,6 +149,22 @@ func (x Exchange) Infer(ctx context.Context, engine Inferer, req *Request) (*Res
 	err = x.Deliver(resp)
 	returned = true
 	return resp, err
+}
+
+// ask is engine.Infer. begun tells whether the client has a response: then the request is not sent again.
+func (Exchange) ask(ctx context.Context, engine Inferer, req *Request) (resp *Response, begun bool, err error) {
+	if req.Each == nil {
+		resp, err = engine.Infer(ctx, req)
+		return resp, false, err
+	}
+	each, flag := req.Each, new(bool)
+	req.Each = func(resp *Response) error {
+		*flag = true
+		return each(resp)
+	}
+	defer func() { req.Each = each }()
+	resp, err = engine.Infer(ctx, req)
+	return resp, *flag, err
 }
 
 // moved tells whether a request failed because its label had moved, and directs it to where the label points now.

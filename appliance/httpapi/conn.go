@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/edgewise-ai/edgewise/api/kserve"
-	"github.com/edgewise-ai/edgewise/appliance/apistatus"
 	"github.com/edgewise-ai/edgewise/appliance/blocks"
 	"github.com/edgewise-ai/edgewise/appliance/listen"
 )
@@ -48,9 +46,7 @@ func newListener(ln net.Listener, cfg Config, budget *listen.Budget, log *slog.L
 func refuseConnection(c net.Conn, why error) {
 	// A fresh socket's buffer takes this without waiting; the deadline is for the case that it does not.
 	_ = c.SetWriteDeadline(time.Now().Add(time.Second))
-	refusal := kserve.NewErrorBody(why)
-	refusal.Error = apistatus.Message(why)
-	body, err := json.Marshal(refusal)
+	body, err := json.Marshal(ErrorBody(why))
 	if err != nil {
 		return // text and numbers always marshal
 	}

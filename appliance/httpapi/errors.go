@@ -32,13 +32,19 @@ type special struct {
 func (e *special) Error() string { return e.err.Error() }
 func (e *special) Unwrap() error { return e.err }
 
+// ErrorBody is what clients may know of an error.
+func ErrorBody(err error) kserve.ErrorBody {
+	body := kserve.NewErrorBody(err)
+	body.Error = apistatus.Message(err)
+	return body
+}
+
 // writeError answers with what clients may know of err, and logs the rest where there is any. What clients did wrong is
 // logged as a detail.
 func (s *Server) writeError(ctx *fasthttp.RequestCtx, err error) {
 	s.countRefusal(ctx, err)
 	kind := edgewise.KindOf(err)
-	body := kserve.NewErrorBody(err)
-	body.Error = apistatus.Message(err)
+	body := ErrorBody(err)
 	status := apistatus.Of(kind)
 	level := slog.LevelDebug
 	if status.HTTP == fasthttp.StatusInternalServerError {

@@ -148,13 +148,13 @@ func (s *Server) recovered(ctx *fasthttp.RequestCtx) {
 	if cause == nil {
 		return
 	}
-	err := s.panicked(cause, string(ctx.Method()), string(ctx.Path()))
+	err := s.Panicked(cause, string(ctx.Method()), string(ctx.Path()))
 	ctx.Response.Reset()
 	s.refuse(ctx, err)
 }
 
-// panicked counts and logs a panic and returns what the client is told.
-func (s *Server) panicked(cause any, method, path string) error {
+// Panicked counts and logs a panic and returns what the client is told.
+func (s *Server) Panicked(cause any, method, path string) error {
 	s.panics.Add(1)
 	s.deps.Log.Error("request handler panicked", "method", method, "path", path, "panic", fmt.Sprint(cause), "stack",
 		string(debug.Stack()))

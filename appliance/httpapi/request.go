@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/blocks"
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 )
 
 // Handler answers a request. An error is answered with the status of its kind.
@@ -67,6 +69,16 @@ func (r *Request) WorkContext() context.Context {
 func (r *Request) Begin(now time.Time) context.Context {
 	return r.attribute(r.conn.watch(r.server.span.begin(now)))
 }
+
+// BeginStream is Begin for a request whose answer is a stream, written after the handler has returned: its time is that
+// from one response to the next. end is called before the stream ends.
+func (r *Request) BeginStream() (ctx *frontend.Renewed, end func()) {
+	return frontend.NewRenewed(r.attribute(r.conn.watch(r.server.base)), r.server.span.timeout), r.conn.unwatch
+}
+
+// Written is an answer that write writes, in a goroutine of its own from now on. It waits while the client reads slowly;
+// when the client has gone its writing fails.
+func Written(write func(w *bufio.Writer)) io.ReadCloser { return fasthttp.NewStreamReader(write) }
 
 // End ends what Begin began.
 func (r *Request) End() { r.conn.unwatch() }

@@ -26,6 +26,7 @@ import (
 // fakeEngine serves the models "echo" (FP32 x[-1] to y, versions 1 and 3) and "cold" (not ready).
 type fakeEngine struct {
 	infers   atomic.Int64
+	talked   atomic.Int64
 	released atomic.Int64
 	hook     func(ctx context.Context, req *edgewise.Request)  // runs in Infer
 	fail     error                                             // what Infer answers
@@ -90,6 +91,9 @@ func (e *fakeEngine) Infer(ctx context.Context, req *edgewise.Request) (*edgewis
 	if err := e.VersionReady(req.Model); err != nil {
 		return nil, err
 	}
+	if req.Model.Name == "talker" {
+		return e.talk(ctx, req)
+	}
 	resp := &edgewise.Response{
 		ID: req.ID, Model: edgewise.ModelID{Name: req.Model.Name, Version: 3},
 		Free: func() { e.released.Add(1) },
@@ -99,6 +103,41 @@ func (e *fakeEngine) Infer(ctx context.Context, req *edgewise.Request) (*edgewis
 		resp.Outputs = append(resp.Outputs, in)
 	}
 	return resp, nil
+}
+
+// talk answers as a decoupled model: with n responses, which have their number as a parameter, and an end. The parameter
+// fault is the number of a response that could not be made, fail that of the error that ends it all.
+func (e *fakeEngine) talk(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	if req.Each == nil {
+		return nil, edgewise.Errorf("fake", edgewise.Unsupported, "it is decoupled")
+	}
+	answer := func() *edgewise.Response {
+		return &edgewise.Response{ID: req.ID, Model: edgewise.ModelID{Name: "talker", Version: 1}}
+	}
+	for i := range req.Parameters["n"].(int64) {
+		resp := answer()
+		switch {
+		case req.Parameters["fail"] == i:
+			return nil, edgewise.Errorf("fake", edgewise.Guest, "enough")
+		case req.Parameters["panic"] == i:
+			panic("a secret")
+		case req.Parameters["fault"] == i:
+			resp.Fault = edgewise.Errorf("fake", edgewise.Guest, "not this one")
+		default:
+			e.talked.Add(1)
+			resp.Parameters = map[string]any{"i": i}
+			resp.Free = func() { e.released.Add(1) }
+		}
+		if err := req.Each(resp); err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	last := answer()
+	last.Empty = true
+	return last, nil
 }
 
 func (e *fakeEngine) Live() bool  { return !e.notLive.Load() }
@@ -114,6 +153,10 @@ func (e *fakeEngine) Version(id edgewise.ModelID) (*edgewise.Version, []int64, e
 	case id.Name == "cold":
 		return nil, nil, edgewise.Errorf("fake", edgewise.Unavailable, "Request for unknown model: 'cold' version 1 is not "+
 			"at ready state")
+	case id.Name == "talker":
+		m := echoModel()
+		m.Name, m.ModelTransactionPolicy = "talker", &edgewise.ModelTransactionPolicy{Decoupled: true}
+		return &edgewise.Version{ID: edgewise.ModelID{Name: "talker", Version: 1}, Model: m}, []int64{1}, nil
 	case id.Name != "echo":
 		return nil, nil, edgewise.Errorf("fake", edgewise.NotFound, "Request for unknown model: '%s' is not found", id.Name)
 	case id.Version != 0 && id.Version != 1 && id.Version != 3:

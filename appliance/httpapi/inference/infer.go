@@ -77,18 +77,32 @@ func (h *Handlers) Ask(r *httpapi.Request, req *edgewise.Request, write func(*ed
 	r.Counted = true
 	resp, err := h.Engine.Answer(ctx, req, edgewise.Exchange{Lookup: h.lookup(r), Deliver: write})
 	if err != nil {
-		return err
+		return h.refusal(req, err)
 	}
 	resp.Release()
 	return nil
 }
 
+// refusal is the error of a request, in Triton's words where it is that its model may have several responses to it.
+func (h *Handlers) refusal(req *edgewise.Request, err error) error {
+	if edgewise.KindOf(err) != edgewise.Unsupported || req.Each != nil {
+		return err
+	}
+	if v, _, missing := h.Engine.Version(req.Model); missing != nil || !v.Model.Decoupled() {
+		return err
+	}
+	return edgewise.Errorf("inference.infer", edgewise.Unsupported, "HTTP end point doesn't support models with decoupled "+
+		"transaction policy")
+}
+
 // lookup returns what finds the version again that the path names, which may be a label; nil when it names none.
 func (h *Handlers) lookup(r *httpapi.Request) func() (edgewise.ModelID, error) {
-	if r.Param("version") == "" {
+	version := r.Param("version")
+	if version == "" {
 		return nil
 	}
-	return func() (edgewise.ModelID, error) { return h.ModelID(r) }
+	name := r.Param("model")
+	return func() (edgewise.ModelID, error) { return h.named(name, version) }
 }
 
 // forward makes parameters of the request's headers whose names match, in the client's spelling. Errors: Invalid.
