@@ -199,10 +199,19 @@ func (a *App) openRegistry(budget *cores.Budget) {
 		logger.With("part", "repository"))
 	a.rollouts = rollout.Open(rollout.Config{
 		Documents: a.documents, Manager: a.manager, Models: a.registry, Prove: prove, Publish: a.publish,
-		Tap: a.monitor.Tap, Infer: a.manager, Idle: func() bool { return budget.Idle() > 0 },
+		Tap: a.monitor.Tap, Infer: a.manager, Idle: func() bool { return budget.Idle() > 0 }, Threads: a.threads,
 		Rules: func(model string) ([]admin.CompareRule, error) { return a.goldens.Rules(model) },
 		Alert: a.alerts.Tell, Audit: a.accounts.Record, Logger: logger.With("part", "rollout"),
 	})
+}
+
+// threads reads those of the process of a version.
+func (a *App) threads(id edgewise.ModelID) map[int]host.Thread {
+	measured, err := a.manager.Statistics(id)
+	if err != nil || measured.Process == nil || measured.Process.PID == 0 {
+		return nil
+	}
+	return host.Threads("/", measured.Process.PID)
 }
 
 // servingConfig is what loading versions needs.

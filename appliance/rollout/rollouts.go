@@ -18,6 +18,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
 	"github.com/edgewise-ai/edgewise/appliance/tap"
+	"github.com/edgewise-ai/edgewise/host"
 )
 
 // Bucket is the bucket of the rollouts, by model. docs/formats/box.md gives the form of its documents.
@@ -60,6 +61,8 @@ type Config struct {
 	Infer edgewise.Inferer                                // answers requests to exact versions
 	Rules func(model string) ([]admin.CompareRule, error) // of the outputs of a model
 	Idle  func() bool                                     // tells whether there are cores that nothing waits for
+	// Threads reads those of the process of a version; none when it has no process of its own.
+	Threads func(id edgewise.ModelID) map[int]host.Thread
 
 	Publish  func(topic string, data any)     // tells those who listen of each change
 	Alert    func(kind, subject, text string) // tells people that the box has taken a candidate back

@@ -20,6 +20,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/tap"
+	"github.com/edgewise-ai/edgewise/host"
 	"github.com/edgewise-ai/edgewise/scalar"
 )
 
@@ -53,9 +54,10 @@ type box struct {
 	rules    []admin.CompareRule
 	busy     atomic.Bool // no core is idle
 	shadow   func(ctx context.Context, n int) (values []float64, err error)
-	answer   func(n int) []float64     // of the candidate to clients; nil: right
-	shadowed int                       // requests of the shadow; one at a time
-	jump     func(n int) time.Duration // by which the clock of the wall is wrong; nil: it is right
+	threads  func() map[int]host.Thread // of the candidate; nil: it has none
+	answer   func(n int) []float64      // of the candidate to clients; nil: right
+	shadowed int                        // requests of the shadow; one at a time
+	jump     func(n int) time.Duration  // by which the clock of the wall is wrong; nil: it is right
 
 	alerts  []string
 	audit   []string
@@ -238,6 +240,12 @@ func (d *disk) boot(t *testing.T) (*box, *Rollouts) {
 			}
 		},
 		Tap: b.tap, Infer: b, Idle: func() bool { return !b.busy.Load() },
+		Threads: func(id edgewise.ModelID) map[int]host.Thread {
+			if b.threads == nil || id.Version != 2 {
+				return nil
+			}
+			return b.threads()
+		},
 		Rules: func(string) ([]admin.CompareRule, error) { return b.rules, nil },
 		Alert: func(_, _, text string) {
 			b.mu.Lock()

@@ -15,12 +15,14 @@ import (
 	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/appliance/compare"
 	"github.com/edgewise-ai/edgewise/appliance/tap"
+	"github.com/edgewise-ai/edgewise/host"
 )
 
 // Bounds of a shadow.
 const (
 	shadowQueue = 16                     // requests that wait for the candidate
 	shadowTime  = 30 * time.Second       // of one request to it
+	watchedTime = 20 * time.Second       // of this, at the end, in which its threads are watched
 	idleTime    = 200 * time.Millisecond // for which a request waits until cores are idle
 	idleEvery   = 2 * time.Millisecond   // between two looks at them
 	maxWorst    = 4                      // differences that are kept
@@ -36,6 +38,7 @@ type shadow struct {
 	rules   []admin.CompareRule
 	infer   edgewise.Inferer
 	idle    func() bool
+	threads func(id edgewise.ModelID) map[int]host.Thread
 
 	ctx    context.Context // ends with the shadow
 	cancel context.CancelFunc
@@ -55,6 +58,7 @@ func (s *Rollouts) openShadow(r *rollout, shown *admin.Rollout) {
 	}
 	h := &shadow{
 		trial: r.trial, model: shown.Model, percent: plan.Percent, rules: rules, infer: s.config.Infer, idle: s.config.Idle,
+		threads: s.config.Threads,
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.sub = s.config.Tap.Subscribe(tap.Subscriber{Wants: h.wants, Receive: h.receive, Queue: shadowQueue})
@@ -93,9 +97,7 @@ func (h *shadow) receive(f *tap.Finished) {
 	req := f.Request
 	req.Model = edgewise.ModelID{Name: h.model, Version: h.trial.candidate}
 	req.Arrived, req.Timeout, req.Priority, req.Background = time.Time{}, 0, 0, true
-	ctx, cancel := context.WithTimeout(h.ctx, shadowTime)
-	defer cancel()
-	resp, err := h.infer.Infer(ctx, &req)
+	resp, err := h.ask(&req)
 	if err != nil && !ofTheCandidate(err) {
 		h.trial.missed(1)
 		return
@@ -105,6 +107,41 @@ func (h *shadow) receive(f *tap.Finished) {
 	if err == nil {
 		h.trial.paired(f.Response, resp)
 	}
+}
+
+// ask sends a request to the candidate. That it has not answered in time is its own error only if it was not for want of
+// a core, which it gets after all others.
+func (h *shadow) ask(req *edgewise.Request) (*edgewise.Response, error) {
+	ctx, cancel := context.WithTimeout(h.ctx, shadowTime)
+	answered, hung := make(chan struct{}), make(chan bool)
+	go func() { hung <- h.hangs(ctx, req.Model, answered) }()
+	resp, err := h.infer.Infer(ctx, req)
+	close(answered)
+	defer cancel()
+	if <-hung && err != nil {
+		err = edgewise.Errorf("rollout.ask", edgewise.Internal, "no answer within %v, though no thread of the candidate waited "+
+			"for a core", shadowTime)
+	}
+	return resp, err
+}
+
+// hangs tells whether the candidate has not answered before ctx had its deadline, with threads that ran or slept.
+func (h *shadow) hangs(ctx context.Context, id edgewise.ModelID, answered <-chan struct{}) bool {
+	select {
+	case <-answered:
+		return false
+	case <-ctx.Done():
+		return false
+	case <-time.After(shadowTime - watchedTime):
+	}
+	before := h.threads(id)
+	select {
+	case <-answered:
+		return false
+	case <-ctx.Done():
+	}
+	after := h.threads(id)
+	return h.ctx.Err() == nil && len(before) > 0 && len(after) > 0 && !host.Starved(before, after, watchedTime)
 }
 
 // awaitIdle waits until cores are idle, and tells whether they are.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
+	"github.com/edgewise-ai/edgewise/host"
 )
 
 // shadowPlan begins with a stage in which no client gets an answer of the candidate.
@@ -119,6 +120,56 @@ func TestAShadowWaitsForIdleCoresAndHoldsNobodyUp(t *testing.T) {
 				}
 				if _, err := s.Stop(t.Context(), "m"); err != nil || b.tap.On() {
 					t.Errorf("%v, the shadow goes on: %v", err, b.tap.On())
+				}
+			})
+		})
+	}
+}
+
+// TestAShadowTakesBackACandidateThatHangs and none that had no core to answer on.
+func TestAShadowTakesBackACandidateThatHangs(t *testing.T) {
+	began := time.Now()
+	reading := func(ran, waited float64, runnable bool) func() map[int]host.Thread {
+		return func() map[int]host.Thread {
+			part := func(of float64) time.Duration { return time.Duration(of * float64(time.Since(began))) }
+			return map[int]host.Thread{1: {Ran: part(ran), Waited: part(waited), Runnable: runnable}}
+		}
+	}
+	hangs := func(ctx context.Context, _ int) ([]float64, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	for name, test := range map[string]struct {
+		threads func() map[int]host.Thread
+		shadow  func(ctx context.Context, n int) ([]float64, error)
+		back    bool
+	}{
+		"sleeps":            {reading(0, 0, false), hangs, true},
+		"runs without end":  {reading(0.9, 0.1, true), hangs, true},
+		"has hardly a core": {reading(0.01, 0.99, true), hangs, false},
+		"has no core":       {reading(0, 0, true), hangs, false},
+		"has no process":    {nil, hangs, false},
+		"answers after 25 s": {reading(0, 0, false), func(context.Context, int) ([]float64, error) {
+			time.Sleep(25 * time.Second)
+			return right, nil
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, s, stop := newDisk().open(t)
+				defer stop()
+				began = time.Now()
+				b.shadow, b.threads = test.shadow, test.threads
+				if _, err := s.Start(t.Context(), "m", shadowPlan(0.5)); err != nil {
+					t.Fatal(err)
+				}
+				b.ask(s, 95, fine)
+				r, _ := s.Get("m")
+				if test.back != (r.State == admin.RolloutBack) || test.back && r.Shadow.Compared > 3 {
+					t.Errorf("%s, %q, shadow %+v", r.State, r.Reason, r.Shadow)
+				}
+				if test.back && (!strings.Contains(r.Reason, "disagreement") || !strings.Contains(r.Shadow.Worst[0].Error, "within 30s")) {
+					t.Errorf("%q, %+v", r.Reason, r.Shadow.Worst)
 				}
 			})
 		})
