@@ -334,6 +334,9 @@ func (b *box) Devices() []admin.Device {
 	return append([]admin.Device{first}, list...)
 }
 
+// Backends lists the backends of other programs.
+func (b *box) Backends() []admin.Backend { return b.app.external.List() }
+
 func gpuDevice(info edgewise.DeviceInfo) admin.Device {
 	d := admin.Device{
 		Name: info.Name, Kind: info.Kind, Description: info.Description, Cores: info.Cores, MemoryTotal: info.MemoryTotal,

@@ -232,7 +232,7 @@ func (a *App) servingConfig(budget *cores.Budget, logger *slog.Logger) serving.C
 func (a *App) defaults() modelconfig.Defaults {
 	c := a.config
 	return modelconfig.Defaults{
-		Formats: a.formats, MaxBatchSize: int32(c.Engine.DefaultMaxBatchSize), InstanceCount: int32(coreCount(c)),
+		Formats: a.formats, Places: a.external.Places, MaxBatchSize: int32(c.Engine.DefaultMaxBatchSize), InstanceCount: int32(coreCount(c)),
 		Strict: !c.Engine.AutoComplete,
 	}
 }

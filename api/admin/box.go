@@ -66,6 +66,27 @@ type Warning struct {
 	Model    string `json:"model,omitempty"`
 }
 
+// Backend is a backend of another program, or a folder in which one cannot be used.
+type Backend struct {
+	Name      string         `json:"name"` // as configurations of models name it
+	Folder    string         `json:"folder"`
+	Platforms []string       `json:"platforms"`
+	File      string         `json:"file,omitempty"` // default name of a model's file
+	Usable    bool           `json:"usable"`
+	Problem   string         `json:"problem,omitempty"` // why it cannot be used
+	Limits    *BackendLimits `json:"limits,omitempty"`
+}
+
+// BackendLimits are what a process of a backend may take.
+type BackendLimits struct {
+	Memory      int64   `json:"memory"`  // bytes
+	Scratch     int64   `json:"scratch"` // bytes of files that it writes; 0: none
+	Threads     int     `json:"threads"` // cores of one execution
+	Network     bool    `json:"network"`
+	Processes   bool    `json:"processes"` // it may start processes
+	LoadSeconds float64 `json:"load_seconds"`
+}
+
 // Device is a device that models run on. Values that it does not report are absent.
 type Device struct {
 	Name        string             `json:"name"`

@@ -24,6 +24,11 @@ func (c *Client) System(ctx context.Context) (*admin.System, error) {
 	return &s, c.call(ctx, http.MethodGet, "/api/v1/system", nil, &s)
 }
 
+// Backends lists the backends of other programs.
+func (c *Client) Backends(ctx context.Context) (list []admin.Backend, err error) {
+	return list, c.call(ctx, http.MethodGet, "/api/v1/backends", nil, &list)
+}
+
 // SendUpdate sends an update of the box's system, of which the caller remains the owner. signature is that of a package
 // as minisign writes it, empty for a bundle; confirmed takes also what is older than what runs.
 func (c *Client) SendUpdate(ctx context.Context, file *os.File, signature []byte, confirmed bool) (*admin.SystemUpdate,

@@ -15,7 +15,9 @@ import (
 // Config configures the backends.
 type Config struct {
 	Manifests []*Manifest
-	Folder    string // where folders for processes are made
+	Unusable  []Unusable
+	Places    []string // folders in which backends were looked for
+	Folder    string   // where folders for processes are made
 	child.Restarts
 	// Infer answers the requests of processes to other models; nil: there are none.
 	Infer edgewise.Inferer

@@ -188,31 +188,38 @@ func (m *Manifest) access(scratch string, folders ...string) child.Access {
 	return a
 }
 
+// Unusable is a folder with a backend that cannot be used, or one that cannot be read.
+type Unusable struct {
+	Folder string
+	Err    error
+}
+
 // Discover reads the backends in folders: each folder in one of them that has a manifest. The first one of a name, and
-// of a platform, counts. Errors are those of backends that cannot be used; a folder that does not exist is none.
-func Discover(folders []string) (list []*Manifest, errs []error) {
+// of a platform, counts. A folder that does not exist has none.
+func Discover(folders []string) (list []*Manifest, others []Unusable) {
 	for _, folder := range folders {
 		entries, err := os.ReadDir(folder)
 		if err != nil {
 			if !errors.Is(err, fs.ErrNotExist) {
-				errs = append(errs, err)
+				others = append(others, Unusable{folder, err})
 			}
 			continue
 		}
 		for _, entry := range entries {
-			m, err := ReadManifest(filepath.Join(folder, entry.Name()))
+			own := filepath.Join(folder, entry.Name())
+			m, err := ReadManifest(own)
 			switch {
 			case errors.Is(err, fs.ErrNotExist) || notFolder(err):
 			case err != nil:
-				errs = append(errs, err)
+				others = append(others, Unusable{own, err})
 			case clashes(list, m) != "":
-				errs = append(errs, fmt.Errorf("%s: %s", m.Folder, clashes(list, m)))
+				others = append(others, Unusable{own, fmt.Errorf("%s: %s", m.Folder, clashes(list, m))})
 			default:
 				list = append(list, m)
 			}
 		}
 	}
-	return list, errs
+	return list, others
 }
 
 func notFolder(err error) bool {

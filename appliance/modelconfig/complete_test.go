@@ -378,22 +378,22 @@ func TestIdentifyRefuses(t *testing.T) {
 			edgewise.Model{Platform: "tensorrt_plan"},
 			[]string{"model.plan"},
 			edgewise.Unsupported,
-			`model "cat": platform "tensorrt_plan" is not served by this box: want "onnxruntime_onnx"`,
+			`model "cat": platform "tensorrt_plan" is not served by this box, which has onnxruntime_onnx, wasm`,
 		},
 		{
 			"unknown backend",
 			edgewise.Model{Backend: "python"},
 			[]string{"model.onnx"},
 			edgewise.Unsupported,
-			`model "cat": backend "python" is not served by this box: want "onnxruntime"`,
+			`model "cat": backend "python" is not served by this box, which has onnxruntime, wasm`,
 		},
 		{
 			"contradiction",
 			edgewise.Model{Platform: "onnxruntime_onnx", Backend: "python"},
 			[]string{"model.onnx"},
 			edgewise.Unsupported,
-			`model "cat": platform "onnxruntime_onnx" with backend "python" is not served by this box: want platform ` +
-				`"onnxruntime_onnx" with backend "onnxruntime"`,
+			`model "cat": platform "onnxruntime_onnx" with backend "python" is not served by this box, which has ` +
+				`onnxruntime_onnx with onnxruntime, wasm with wasm`,
 		},
 	}
 	for _, tt := range tests {

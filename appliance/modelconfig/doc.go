@@ -11,6 +11,7 @@
 package modelconfig
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ const Unset int32 = -1
 // Defaults are the answers of the appliance to what an author leaves open, and the formats that it serves.
 type Defaults struct {
 	Formats edgewise.Formats // of which each model has one
+	Places  []string         // folders in which backends of other programs are looked for
 	// of a model that can batch, declares no inputs or no outputs and says no max_batch_size; 0: no batching
 	MaxBatchSize int32
 	// models may run on a GPU of the box: an instance group that leaves the kind open stays open until it is loaded
@@ -48,7 +50,7 @@ func Identify(m *edgewise.Model, name string, files []string, d Defaults) (*edge
 	if c.Name != name {
 		return nil, fail(name, edgewise.Invalid, "the configuration says name %q: leave it out or write %q", c.Name, name)
 	}
-	f, err := choose(c, files, d.Formats)
+	f, err := choose(c, files, d)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +65,8 @@ func Identify(m *edgewise.Model, name string, files []string, d Defaults) (*edge
 }
 
 // choose finds the format: the declared one, otherwise that of the files. Its File is the model's file.
-func choose(m *edgewise.Model, files []string, formats edgewise.Formats) (edgewise.Format, error) {
+func choose(m *edgewise.Model, files []string, d Defaults) (edgewise.Format, error) {
+	formats := d.Formats
 	declared := m.Platform != "" || m.Backend != ""
 	for _, f := range formats {
 		if declared && agrees(f, m) || !declared && f.File == "" && m.EnsembleScheduling != nil {
@@ -71,7 +74,7 @@ func choose(m *edgewise.Model, files []string, formats edgewise.Formats) (edgewi
 		}
 	}
 	if declared {
-		return edgewise.Format{}, notServed(m, formats)
+		return edgewise.Format{}, notServed(m, d)
 	}
 	for _, f := range formats {
 		if f.File != "" && found(f, m, files) {
@@ -92,17 +95,28 @@ func choose(m *edgewise.Model, files []string, formats edgewise.Formats) (edgewi
 		"default_model_filename in the configuration%s", strings.Join(formats.Files(), " or "), listed("files", files))
 }
 
-// notServed says that no format has the declared platform and backend.
-func notServed(m *edgewise.Model, formats edgewise.Formats) error {
-	first := first(formats)
+// notServed says that no format has the declared platform and backend, which ones there are, and where others are looked
+// for.
+func notServed(m *edgewise.Model, d Defaults) error {
+	what := fmt.Sprintf("platform %q with backend %q", m.Platform, m.Backend)
+	name := func(f edgewise.Format) string { return f.Platform + " with " + f.Backend }
 	switch {
 	case m.Backend == "":
-		return fail(m.Name, edgewise.Unsupported, "platform %q is not served by this box: want %q", m.Platform, first.Platform)
+		what, name = fmt.Sprintf("platform %q", m.Platform), func(f edgewise.Format) string { return f.Platform }
 	case m.Platform == "":
-		return fail(m.Name, edgewise.Unsupported, "backend %q is not served by this box: want %q", m.Backend, first.Backend)
+		what, name = fmt.Sprintf("backend %q", m.Backend), func(f edgewise.Format) string { return f.Backend }
 	}
-	return fail(m.Name, edgewise.Unsupported, "platform %q with backend %q is not served by this box: want platform %q with "+
-		"backend %q", m.Platform, m.Backend, first.Platform, first.Backend)
+	var served []string
+	for _, f := range d.Formats {
+		if f.Backend != "" && !slices.Contains(served, name(f)) {
+			served = append(served, name(f))
+		}
+	}
+	text := fmt.Sprintf("%s is not served by this box, which has %s", what, strings.Join(served, ", "))
+	if len(d.Places) > 0 {
+		text += "; backends of other programs are looked for in " + strings.Join(d.Places, ", ")
+	}
+	return fail(m.Name, edgewise.Unsupported, "%s", text)
 }
 
 func first(formats edgewise.Formats) (f edgewise.Format) {

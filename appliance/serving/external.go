@@ -31,12 +31,13 @@ func BackendFolders(c config.Config) []string {
 // External finds the backends of other programs. Those that cannot be used are logged and left out: the models of all
 // others are served.
 func External(c config.Config, infer edgewise.Inferer, control external.Controller, logger *slog.Logger) *external.Backend {
-	manifests, errs := external.Discover(BackendFolders(c))
-	for _, err := range errs {
-		logger.Error("a backend cannot be used", "error", err)
+	places := BackendFolders(c)
+	manifests, others := external.Discover(places)
+	for _, other := range others {
+		logger.Error("a backend cannot be used", "folder", other.Folder, "error", other.Err)
 	}
 	return external.New(external.Config{
-		Manifests: manifests, Folder: filepath.Join(c.DataDir, "cache", "backends"), Infer: infer, Suspend: cores.Suspend,
-		Control: control, Metrics: external.NewMetrics(), Logger: logger,
+		Manifests: manifests, Unusable: others, Places: places, Folder: filepath.Join(c.DataDir, "cache", "backends"),
+		Infer: infer, Suspend: cores.Suspend, Control: control, Metrics: external.NewMetrics(), Logger: logger,
 	})
 }

@@ -14,9 +14,10 @@ type Box interface {
 	// NotFound.
 	Setup() admin.Setup
 	FinishStep(step string) error
-	// System and Devices describe the box.
+	// System, Devices and Backends describe the box.
 	System() admin.System
 	Devices() []admin.Device
+	Backends() []admin.Backend
 	// Settings can be changed while the box runs. Errors: Invalid.
 	Settings() admin.Settings
 	ChangeSettings(c admin.SettingsChange) (admin.Settings, error)
@@ -38,6 +39,7 @@ func (h *handlers) boxRoutes() []httpapi.Route {
 		{Method: "PUT", Path: "/api/v1/setup/steps/:step", Handler: h.finishStep, Rights: admin},
 		{Method: "GET", Path: "/api/v1/system", Handler: get(h.Box.System), Rights: read},
 		{Method: "GET", Path: "/api/v1/devices", Handler: get(h.Box.Devices), Rights: read},
+		{Method: "GET", Path: "/api/v1/backends", Handler: get(h.Box.Backends), Rights: read},
 		{Method: "GET", Path: "/api/v1/settings", Handler: get(h.Box.Settings), Rights: read},
 		act("PATCH", "/api/v1/settings", "settings.change", admin, change(h.changeSettings)),
 		{Method: "GET", Path: "/api/v1/configuration", Handler: get(h.Box.Configuration), Rights: admin},

@@ -515,6 +515,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/backends": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The backends of other programs, which serve models beside the built-in ones, and why some cannot be used */
+        get: operations["listBackends"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/settings": {
         parameters: {
             query?: never;
@@ -2145,6 +2162,38 @@ export interface components {
             /** @description that were being loaded when the last one ended, as name:version */
             models: string[];
             text: string;
+        };
+        Backend: {
+            /** @description as configurations of models name it */
+            name: string;
+            folder: string;
+            platforms: string[];
+            /** @description default name of a model's file; left out when a model is a configuration alone */
+            file?: string;
+            usable: boolean;
+            /** @description why it cannot be used */
+            problem?: string;
+            limits?: components["schemas"]["BackendLimits"];
+        };
+        BackendLimits: {
+            /**
+             * Format: int64
+             * @description most bytes of a process
+             */
+            memory: number;
+            /**
+             * Format: int64
+             * @description most bytes of files that a process writes; 0: none
+             */
+            scratch: number;
+            /** @description cores of one execution */
+            threads: number;
+            /** @description whether its processes may use the network */
+            network: boolean;
+            /** @description whether they may start processes */
+            processes: boolean;
+            /** @description how long a model may take to load */
+            load_seconds: number;
         };
         Device: {
             /** @description cpu or gpu:0 */
@@ -4262,6 +4311,27 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Device"][];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    listBackends: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Backends */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Backend"][];
                 };
             };
             default: components["responses"]["Error"];
