@@ -10,6 +10,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/external"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/gpu"
 	"github.com/edgewise-ai/edgewise/store"
@@ -18,16 +19,19 @@ import (
 
 // Diagnosis is what the doctor found. It is printed and encoded as JSON.
 type Diagnosis struct {
-	Version  string        `json:"version"`
-	Platform string        `json:"platform"` // operating system and processor
-	Cores    int           `json:"cores"`
-	Runtime  string        `json:"runtime,omitempty"` // the ONNX Runtime that was loaded, and from where
-	Missing  string        `json:"missing,omitempty"` // why none was
-	GPU      *gpu.Report   `json:"gpu"`
-	DataDir  string        `json:"data_dir"`
-	Usage    *store.Usage  `json:"usage,omitempty"`
-	Report   *store.Report `json:"report,omitempty"`  // of the store; absent when it could not be examined
-	Problem  string        `json:"problem,omitempty"` // why it could not
+	Version  string      `json:"version"`
+	Platform string      `json:"platform"` // operating system and processor
+	Cores    int         `json:"cores"`
+	Runtime  string      `json:"runtime,omitempty"` // the ONNX Runtime that was loaded, and from where
+	Missing  string      `json:"missing,omitempty"` // why none was
+	GPU      *gpu.Report `json:"gpu"`
+	// of other programs
+	Backends []external.Found `json:"backends"`
+
+	DataDir string        `json:"data_dir"`
+	Usage   *store.Usage  `json:"usage,omitempty"`
+	Report  *store.Report `json:"report,omitempty"`  // of the store; absent when it could not be examined
+	Problem string        `json:"problem,omitempty"` // why it could not
 }
 
 // Examination says what the doctor is to do with the store. The zero value looks at names and sizes.
@@ -47,6 +51,7 @@ func Examine(ctx context.Context, c config.Config, e Examination, logger *slog.L
 		return d, edgewise.Errorf("appliance.Examine", edgewise.KindOf(err), "looking for the runtime: %w", err)
 	}
 	d.Runtime, d.Missing, d.GPU = found.Runtime, found.Missing, found.GPU
+	d.Backends = serving.Backends(c)
 	if _, err := os.Stat(c.DataDir); errors.Is(err, os.ErrNotExist) {
 		d.Problem = fmt.Sprintf("none: %s does not exist; data_dir names the box's folder, with --set, --config or EDGEWISE_DATA_DIR", d.DataDir)
 		if e == (Examination{}) {

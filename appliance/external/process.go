@@ -62,22 +62,8 @@ func (t *task) spawn() (*process, error) {
 	p := &process{
 		task: t, gone: make(chan struct{}), execs: map[uint64]context.CancelFunc{}, log: newLogLines(t.logger),
 	}
-	command := child.Command{
-		Access: t.manifest.access(t.folder.scratch, t.folder.root, t.folder.files), Files: files.child,
-		Dir: t.manifest.Folder, Line: p.log.output, Unprotected: t.unprotected,
-	}
-	arguments, err := t.arguments()
+	p.Process, err = t.process(child.Command{Files: files.child, Line: p.log.output, Unprotected: t.unprotected})
 	if err != nil {
-		return nil, err
-	}
-	release, err := command.Program(arguments, child.Limits{
-		Memory: uint64(t.manifest.Memory), FileSize: uint64(t.manifest.Scratch),
-	}, child.Permission{Pairs: true, Network: t.manifest.Network, Forks: t.manifest.Processes})
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	if p.Process, err = child.Start(command); err != nil {
 		return nil, host.NameLimit(err)
 	}
 	if err := host.EndEarly(p.PID, host.ScoreOfModels); err != nil {
@@ -87,6 +73,23 @@ func (t *task) spawn() (*process, error) {
 	files.socket, files.in, files.out = nil, nil, nil
 	go p.serve()
 	return p, nil
+}
+
+// process starts the program of the backend in its sandbox.
+func (t *task) process(command child.Command) (*child.Process, error) {
+	m := t.manifest
+	command.Access, command.Dir = m.access(t.folder.scratch, t.folder.root, t.folder.files), m.Folder
+	arguments, err := t.arguments()
+	if err != nil {
+		return nil, err
+	}
+	release, err := command.Program(arguments, child.Limits{Memory: uint64(m.Memory), FileSize: uint64(m.Scratch)},
+		child.Permission{Pairs: true, Network: m.Network, Forks: m.Processes})
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return child.Start(command)
 }
 
 // arguments is the command of the backend.

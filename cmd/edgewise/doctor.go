@@ -10,6 +10,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise/appliance"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/backend"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/settings"
 	"github.com/edgewise-ai/edgewise/gpu"
@@ -60,6 +61,9 @@ func diagnosis(w io.Writer, d *appliance.Diagnosis) {
 		fmt.Fprintf(w, "runtime    %s\n", d.Missing)
 	}
 	gpus(w, d.GPU)
+	for _, b := range d.Backends {
+		fmt.Fprintf(w, "backend    %s\n", backend.Line(b.Name, b.Platforms, b.Folder, b.Problem))
+	}
 	fmt.Fprintf(w, "data       %s\n", d.DataDir)
 	if d.Usage != nil {
 		fmt.Fprintf(w, "disk       %s in %d files, %s free, %s of it kept free\n",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/backend"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/golden"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/model"
@@ -146,7 +147,7 @@ func (p *program) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return cli.Usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(p.serve(), model.Command(&p.Program), golden.Command(&p.Program), rollout.Command(&p.Program),
+	root.AddCommand(p.serve(), model.Command(&p.Program), golden.Command(&p.Program), backend.Command(&p.Program), rollout.Command(&p.Program),
 		recording.Command(&p.Program), recording.Replay(&p.Program), p.infer(), p.perf(), p.step(),
 		p.demo(), p.doctor(), p.update(), p.user(), p.helper(), p.configuration(), p.version())
 	return root

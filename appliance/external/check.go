@@ -1,0 +1,105 @@
+package external
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/edgewise-ai/edgewise/api/backend/conformance"
+	"github.com/edgewise-ai/edgewise/appliance/child"
+)
+
+// Found is a backend that was looked for.
+type Found struct {
+	Name      string   `json:"name"`
+	Folder    string   `json:"folder"`
+	Platforms []string `json:"platforms"`
+	File      string   `json:"file,omitempty"`    // default name of a model's file
+	Command   []string `json:"command,omitempty"` // with which its processes are started
+	Address   string   `json:"address,omitempty"` // of a server that runs already
+	Problem   string   `json:"problem,omitempty"` // why it cannot be used
+}
+
+// Find lists the backends in folders, and what cannot be one.
+func Find(folders []string) (list []Found) {
+	manifests, errs := Discover(folders)
+	for _, m := range manifests {
+		f := Found{
+			Name: m.Name, Folder: m.Folder, Platforms: m.Platforms, File: m.File, Command: m.Command, Address: m.Address,
+		}
+		if err := m.usable(); err != nil {
+			f.Problem = err.Error()
+		}
+		list = append(list, f)
+	}
+	for _, err := range errs {
+		list = append(list, Found{Platforms: []string{}, Problem: err.Error()})
+	}
+	return list
+}
+
+// usable returns why the program of a backend cannot be started, nil when it is there.
+func (m *Manifest) usable() error {
+	if m.Address != "" {
+		return nil
+	}
+	program, err := child.Find(m.expand(m.Command[0], nil))
+	if err == nil {
+		_, err = os.Stat(program)
+	}
+	return err
+}
+
+// Check checks that the backend keeps the rules of docs/backends.md, in the sandbox that it would have. Without a
+// conformance model, and without model, a folder of one that it serves, only rules that need none are checked. lines is
+// given what the backend writes. Error: the backend cannot be tried at all.
+func (m *Manifest) Check(
+	ctx context.Context, model string, lines func([]byte), tell func(conformance.Result),
+) error {
+	parent, err := os.MkdirTemp("", "edgewise-backend-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(parent) }()
+	if model == "" && m.Conformance != "" {
+		model = filepath.Join(m.Folder, m.Conformance)
+	}
+	files := parent // nothing is in it
+	if model != "" {
+		if files, err = filepath.Abs(filepath.Join(model, "1")); err != nil {
+			return err
+		}
+	}
+	f, err := newFolder(parent, files, conformance.Model, 1, m.Scratch > 0)
+	if err != nil {
+		return err
+	}
+	t := &task{manifest: m, folder: f}
+	kit := conformance.Kit{
+		Model: f.root, Start: func(files []*os.File) (conformance.Process, error) { return t.try(files, lines) },
+	}
+	kit.Run(ctx, func(name string) bool { return model != "" || name == "start.version" }, tell)
+	return nil
+}
+
+// tried is a process that is checked.
+type tried struct{ *child.Process }
+
+func (p tried) Kill()                 { p.Process.Kill("killed at the end of a check") }
+func (p tried) Done() <-chan struct{} { return p.Dead() }
+
+func (p tried) Exit() string {
+	if p.Cause() == "exit status 0" {
+		return ""
+	}
+	return p.Cause()
+}
+
+// try starts a process with files of the one who checks it.
+func (t *task) try(files []*os.File, lines func([]byte)) (conformance.Process, error) {
+	p, err := t.process(child.Command{Files: files, Line: func(_ int, line []byte) { lines(line) }})
+	if err != nil {
+		return nil, err
+	}
+	return tried{p}, nil
+}

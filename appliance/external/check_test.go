@@ -1,0 +1,72 @@
+package external
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/edgewise-ai/edgewise/api/backend/conformance"
+)
+
+// TestTheReferenceKeepsEveryRuleInItsSandbox checks it as "edgewise backend test" does.
+func TestTheReferenceKeepsEveryRuleInItsSandbox(t *testing.T) {
+	model := t.TempDir()
+	if err := os.Mkdir(filepath.Join(model, "1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	err := manifest(t, "reference").Check(t.Context(), model, func([]byte) {}, func(r conformance.Result) {
+		if kept++; r.Err != nil {
+			t.Errorf("%s: %v", r.Name, r.Err)
+		}
+	})
+	if err != nil || kept != len(conformance.Names()) {
+		t.Errorf("%d rules, %v", kept, err)
+	}
+}
+
+func TestAFaultyBackendIsToldWhichRuleItBreaks(t *testing.T) {
+	var broken []string
+	err := manifest(t, "never answers").Check(t.Context(), "", func([]byte) {}, func(r conformance.Result) {
+		broken = append(broken, r.Name+": "+r.Err.Error())
+	})
+	if want := "start.version: READY came"; err != nil || len(broken) != 1 || broken[0] != want {
+		t.Errorf("got %q, %v, want %q", broken, err, want)
+	}
+}
+
+func TestABackendIsFoundWithItsProblem(t *testing.T) {
+	parent := t.TempDir()
+	for name, text := range map[string]string{
+		"good":    "protocol: 1\ncommand: [/bin/true]\nfile: model.x\nmemory: 1GiB\n",
+		"old":     "protocol: 7\ncommand: [/bin/true]\n",
+		"missing": "protocol: 1\ncommand: [\"${backend}/program\"]\n",
+		"typo":    "protocol: 1\ncomand: [/bin/true]\n",
+		"twice":   "protocol: 1\ncommand: [/bin/true]\nplatforms: [good]\n",
+	} {
+		folder := filepath.Join(parent, name)
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, ManifestFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(parent, "README"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	found := Find([]string{parent, filepath.Join(parent, "nowhere")})
+	var told []string
+	for _, f := range found {
+		told = append(told, f.Name+" "+f.Problem)
+	}
+	all := strings.Join(told, "\n")
+	for _, want := range []string{
+		"good \n", "missing stat ", "protocol: want 1, got 7", "backend.yaml:2: ", `platform "good" is that of the backend in`,
+	} {
+		if !strings.Contains(all+"\n", want) {
+			t.Errorf("%q is missing in\n%s", want, all)
+		}
+	}
+}
