@@ -264,7 +264,8 @@ type Engine struct {
 	// With engine.test_queued, for sequence batchers with the strategy direct: until this many requests of sequences
 	// without a slot are queued, too. Also TRITONSERVER_BACKLOG_DELAY_SCHEDULER.
 	TestBacklog int `json:"test_backlog" unit:"requests" limit:"0 to 1048576"`
-	// Time limit of a request, queue time included. 0: only the client's own deadline.
+	// Time limit of a request, queue time included. 0: only the client's own deadline. A request to a decoupled model has
+	// it from one response to the next.
 	RequestTimeout time.Duration `json:"request_timeout" default:"1m" limit:"0, or 1ms to 24h"`
 	// Time limit of the load of a version, warm-up included.
 	LoadTimeout time.Duration `json:"load_timeout" default:"5m" limit:"1s to 24h"`

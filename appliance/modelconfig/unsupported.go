@@ -86,9 +86,8 @@ func unsupported(m *edgewise.Model, formats edgewise.Formats) []string {
 		found = append(found, "instance_group.kind: models of platform "+m.Platform+
 			" do not run on a GPU: use KIND_CPU or KIND_AUTO")
 	}
-	if f, ok := formats.Of(m); ok && m.Decoupled() && !f.Answers {
-		found = append(found, "model_transaction_policy.decoupled: models of platform "+m.Platform+
-			" have exactly one response to a request")
+	if m.Decoupled() {
+		found = append(found, withStreams(m, formats)...)
 	}
 	placed := anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == kindModel })
 	if f, _ := formats.Of(m); placed(m) && !f.Answers {
@@ -99,6 +98,21 @@ func unsupported(m *edgewise.Model, formats edgewise.Formats) []string {
 		if f.used(m) {
 			found = append(found, f.name+": "+f.reason)
 		}
+	}
+	return found
+}
+
+// withStreams returns what a decoupled model asks for and is not served.
+func withStreams(m *edgewise.Model, formats edgewise.Formats) (found []string) {
+	if f, ok := formats.Of(m); ok && !f.Answers {
+		found = append(found, "model_transaction_policy.decoupled: models of platform "+m.Platform+
+			" have exactly one response to a request")
+	}
+	if m.ResponseCache != nil && m.ResponseCache.Enable {
+		found = append(found, "response_cache.enable: responses of a decoupled model are not cached")
+	}
+	if m.SequenceBatching != nil {
+		found = append(found, "sequence_batching: a decoupled model has no sequences")
 	}
 	return found
 }

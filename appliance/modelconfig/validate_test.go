@@ -646,6 +646,22 @@ func TestWhatIsNotServedIsRefusedWithTheReason(t *testing.T) {
 	}
 }
 
+func TestWhatADecoupledModelMayAskFor(t *testing.T) {
+	formats := edgewise.Formats{{Platform: "stream", Answers: true}}
+	m := &edgewise.Model{Platform: "stream", ModelTransactionPolicy: &edgewise.ModelTransactionPolicy{Decoupled: true}}
+	if got := unsupported(m, formats); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+	m.ResponseCache, m.SequenceBatching = &edgewise.Switch{Enable: true}, &edgewise.SequenceBatching{}
+	want := []string{
+		"response_cache.enable: responses of a decoupled model are not cached",
+		"sequence_batching: a decoupled model has no sequences",
+	}
+	if got := unsupported(m, formats); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func limits(resources ...edgewise.RateLimiterResource) func(*edgewise.Model) {
 	return func(m *edgewise.Model) {
 		m.InstanceGroup[0].RateLimiter = &edgewise.RateLimiter{Resources: resources}

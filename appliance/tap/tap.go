@@ -157,7 +157,8 @@ func New(most int64) *Tap { return &Tap{memory: blocks.New(most)} }
 func (t *Tap) On() bool { return t.list.Load() != nil }
 
 // Offer hands a request that has ended to the subscribers that want it, before its tensors and those of its response
-// are released. f is only read; its Response is one that was not released, or nil.
+// are released. f is only read; its Response is one that was not released, or nil. A
+// request to a decoupled model is dropped: its responses were released when they had been sent.
 func (t *Tap) Offer(f Finished) {
 	list := t.list.Load()
 	if list == nil {
@@ -167,7 +168,7 @@ func (t *Tap) Offer(f Finished) {
 	for _, s := range *list {
 		switch {
 		case !s.Wants(f.Model, f.Err):
-		case len(s.queue) == cap(s.queue): // a copy takes time of the client's
+		case f.Request.Each != nil, len(s.queue) == cap(s.queue): // a copy takes time of the client's
 			s.dropped.Add(1)
 		default:
 			if c == nil {

@@ -154,3 +154,13 @@ func TestSubscriptionsMayEndWhileRequestsCome(t *testing.T) {
 		t.Errorf("%d bytes are still used; there are subscribers: %v", n, p.On())
 	}
 }
+
+func TestARequestWithSeveralResponsesIsDropped(t *testing.T) {
+	p := New(MaxBytes)
+	s := p.Subscribe(Subscriber{Wants: all, Queue: 1, Receive: func(*Finished) { t.Error("it was handed over") }})
+	p.Offer(Finished{Model: tappedModel, Request: edgewise.Request{Each: func(*edgewise.Response) error { return nil }}})
+	s.Close()
+	if received, dropped := s.Counts(); received != 0 || dropped != 1 {
+		t.Errorf("%d received, %d dropped", received, dropped)
+	}
+}
