@@ -9,8 +9,8 @@ import (
 	"runtime"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/config"
-	"github.com/edgewise-ai/edgewise/appliance/external"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/gpu"
 	"github.com/edgewise-ai/edgewise/store"
@@ -26,7 +26,7 @@ type Diagnosis struct {
 	Missing  string      `json:"missing,omitempty"` // why none was
 	GPU      *gpu.Report `json:"gpu"`
 	// of other programs
-	Backends []external.Found `json:"backends"`
+	Backends []admin.Backend `json:"backends"`
 
 	DataDir string        `json:"data_dir"`
 	Usage   *store.Usage  `json:"usage,omitempty"`

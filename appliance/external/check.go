@@ -9,47 +9,6 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/child"
 )
 
-// Found is a backend that was looked for.
-type Found struct {
-	Name      string   `json:"name"`
-	Folder    string   `json:"folder"`
-	Platforms []string `json:"platforms"`
-	File      string   `json:"file,omitempty"`    // default name of a model's file
-	Command   []string `json:"command,omitempty"` // with which its processes are started
-	Address   string   `json:"address,omitempty"` // of a server that runs already
-	Problem   string   `json:"problem,omitempty"` // why it cannot be used
-}
-
-// Find lists the backends in folders, and what cannot be one.
-func Find(folders []string) (list []Found) {
-	manifests, errs := Discover(folders)
-	for _, m := range manifests {
-		f := Found{
-			Name: m.Name, Folder: m.Folder, Platforms: m.Platforms, File: m.File, Command: m.Command, Address: m.Address,
-		}
-		if err := m.usable(); err != nil {
-			f.Problem = err.Error()
-		}
-		list = append(list, f)
-	}
-	for _, err := range errs {
-		list = append(list, Found{Platforms: []string{}, Problem: err.Error()})
-	}
-	return list
-}
-
-// usable returns why the program of a backend cannot be started, nil when it is there.
-func (m *Manifest) usable() error {
-	if m.Address != "" {
-		return nil
-	}
-	program, err := child.Find(m.expand(m.Command[0], nil))
-	if err == nil {
-		_, err = os.Stat(program)
-	}
-	return err
-}
-
 // Check checks that the backend keeps the rules of docs/backends.md, in the sandbox that it would have. Without a
 // conformance model, and without model, a folder of one that it serves, only rules that need none are checked. lines is
 // given what the backend writes. Error: the backend cannot be tried at all.

@@ -56,14 +56,14 @@ func TestABackendIsFoundWithItsProblem(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(parent, "README"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	found := Find([]string{parent, filepath.Join(parent, "nowhere")})
+	manifests, others := Discover([]string{parent, filepath.Join(parent, "nowhere")})
 	var told []string
-	for _, f := range found {
-		told = append(told, f.Name+" "+f.Problem)
+	for _, b := range New(Config{Manifests: manifests, Unusable: others}).List() {
+		told = append(told, b.Name+" "+b.Problem)
 	}
 	all := strings.Join(told, "\n")
 	for _, want := range []string{
-		"good \n", "missing stat ", "protocol: want 1, got 7", "backend.yaml:2: ", `platform "good" is that of the backend in`,
+		"good \n", "missing there is no program ", "protocol: want 1, got 7", "backend.yaml:2: ", `platform "good" is that of the backend in`,
 	} {
 		if !strings.Contains(all+"\n", want) {
 			t.Errorf("%q is missing in\n%s", want, all)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/backend/conformance"
 	"github.com/edgewise-ai/edgewise/appliance/child"
 	"github.com/edgewise-ai/edgewise/appliance/config"
@@ -33,7 +34,10 @@ func BackendFolders(c config.Config) []string {
 }
 
 // Backends lists the backends of other programs that a configuration has, and what cannot be one.
-func Backends(c config.Config) []external.Found { return external.Find(BackendFolders(c)) }
+func Backends(c config.Config) []admin.Backend {
+	manifests, others := external.Discover(BackendFolders(c))
+	return external.New(external.Config{Manifests: manifests, Unusable: others}).List()
+}
 
 // CheckBackend checks whether a backend keeps the rules of docs/backends.md. where is its folder, or its name when a
 // configuration has it. model is the folder of a model that it serves; "": its own conformance model. lines is given what

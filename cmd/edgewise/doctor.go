@@ -62,7 +62,7 @@ func diagnosis(w io.Writer, d *appliance.Diagnosis) {
 	}
 	gpus(w, d.GPU)
 	for _, b := range d.Backends {
-		fmt.Fprintf(w, "backend    %s\n", backend.Line(b.Name, b.Platforms, b.Folder, b.Problem))
+		fmt.Fprintf(w, "backend    %s\n", backend.Line(b))
 	}
 	fmt.Fprintf(w, "data       %s\n", d.DataDir)
 	if d.Usage != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/backend/conformance"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
@@ -34,13 +35,13 @@ func Command(program *cli.Program) *cobra.Command {
 }
 
 // Line is a line about a backend.
-func Line(name string, platforms []string, folder, problem string) string {
-	if name == "" {
-		return problem
+func Line(b admin.Backend) string {
+	text := fmt.Sprintf("%s: in %s", b.Name, b.Folder)
+	if len(b.Platforms) > 0 {
+		text = fmt.Sprintf("%s: platform %s, in %s", b.Name, strings.Join(b.Platforms, ", "), b.Folder)
 	}
-	text := fmt.Sprintf("%s: platform %s, in %s", name, strings.Join(platforms, ", "), folder)
-	if problem != "" {
-		text += ": cannot be used: " + problem
+	if !b.Usable {
+		text += ": cannot be used: " + b.Problem
 	}
 	return text
 }
@@ -59,7 +60,7 @@ func (p commands) list() *cobra.Command {
 			found := serving.Backends(c)
 			return p.Print(found, func(w io.Writer) {
 				for _, b := range found {
-					fmt.Fprintln(w, Line(b.Name, b.Platforms, b.Folder, b.Problem))
+					fmt.Fprintln(w, Line(b))
 				}
 			})
 		},
