@@ -266,6 +266,10 @@ func pythonErrors(t *testing.T, b *box) {
 
 // pythonStreams reads the responses of a decoupled model, and leaves a stream early.
 func pythonStreams(t *testing.T, b *box) {
+	_, events := b.send(http.MethodPost, "/v2/models/repeat/generate_stream", []byte(`{"IN":[5,6,7]}`), "Content-Type", mimeJSON)
+	if strings.Count(events, "data: ") != 3 || strings.Index(events, `"OUT":5`) > strings.Index(events, `"OUT":7`) {
+		t.Errorf("generate_stream: %s", events)
+	}
 	request := func(n int) *inference.ModelInferRequest {
 		return &inference.ModelInferRequest{
 			ModelName: "repeat", RawInputContents: [][]byte{make([]byte, 4*n)},
