@@ -49,6 +49,10 @@ tree=$out/.deb-$arch
 rm -rf "$tree"
 install -D -m 755 "$program" "$tree/usr/lib/edgewise/edgewise"
 install -D -m 644 "$libraries/libonnxruntime.so.1" "$tree/usr/lib/edgewise/lib/libonnxruntime.so.1"
+python=$here/../../backends/python
+for file in "$python"/*.py "$python"/backend.yaml "$python"/conformance/1/model.py; do
+	install -D -m 644 "$file" "$tree/usr/lib/edgewise/lib/backends/python/${file#"$python"/}"
+done
 mkdir -p "$tree/usr/bin"
 ln -s ../lib/edgewise/edgewise "$tree/usr/bin/edgewise"
 echo "package $version" >"$tree/usr/lib/edgewise/packaging"
