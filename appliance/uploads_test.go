@@ -189,6 +189,22 @@ func TestUploadsFailByName(t *testing.T) {
 		"no zip":    {"x.zip", "unpack", "no zip archive", []byte("no zip"), nil},
 		"a bomb":    {"bomb.zip", "unpack", "limit", bomb.Bytes(), nil},
 		"out of it": {"path.zip", "unpack", "clean path", zipOf(t, "../../etc/passwd", "x"), nil},
+		"a .mar of programs": {
+			"net.mar", "inspect", `the model "net" as "net.pth" with "model.py", which needs Python and PyTorch: export`,
+			zipOf(t, "MAR-INF/MANIFEST.json", `{"model":{"modelName":"net","serializedFile":"net.pth","modelFile":"model.py",`+
+				`"handler":"image_classifier"}}`, "net.pth", "x", "model.py", "x"), nil,
+		},
+		"a .mar without its model": {
+			"net.mar", "inspect", "as a program, which needs",
+			zipOf(t, "MAR-INF/MANIFEST.json", `{"model":{"modelName":"net","handler":"h.py"}}`, "h.py", "x"), nil,
+		},
+		"a .mar with a bad manifest": {
+			"net.mar", "inspect", "not that of a .mar", zipOf(t, "MAR-INF/MANIFEST.json", `{`), nil,
+		},
+		"a SavedModel": {
+			"net.zip", "inspect", "tf2onnx.convert",
+			zipOf(t, "net/1/saved_model.pb", "x", "net/1/variables/a", "x"), nil,
+		},
 		"no backup": {"x.edgewise-backup", "unpack", "no tar archive", bytes.Repeat([]byte("no backup "), 200), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -236,6 +252,10 @@ func TestArchivesHoldWhatTheySay(t *testing.T) {
 		"a version's folder alone": {"cat.zip", zipOf(t, "7/model.onnx", onnx), "cat:7"},
 		"a number around it":       {"all.zip", zipOf(t, "2026/dog/3/model.onnx", onnx), "dog:3"},
 		"a model":                  {"cat.zip", zipOf(t, "dog/3/model.onnx", onnx), "dog:3"},
+		"an archive of TorchServe's": {
+			"file.mar", zipOf(t, "MAR-INF/MANIFEST.json", `{"model":{"modelName":"resnet-18","serializedFile":"net.onnx",`+
+				`"handler":"image_classifier"}}`, "net.onnx", onnx, "model.py", "x", "index_to_name.json", "{}"), "resnet-18:0",
+		},
 		"files of one version":     {"cat.zip", zipOf(t, "model.onnx", onnx, "labels.txt", "a\nb\n"), "cat:0"},
 		"what other systems leave": {"cat.zip", zipOf(t, "cat/1/model.onnx", onnx, "__MACOSX/cat/._1", "x", "cat/.DS_Store", "x"), "cat:1"},
 	} {

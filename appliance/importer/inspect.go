@@ -35,6 +35,7 @@ type candidate struct {
 	chosen  bool     // its configuration is what a person chose here
 	beside  []string // the names of all models of the upload
 	model   *edgewise.Model
+	notes   []string // what a person should know of the archive
 	// files are those of the version with their digests, computed when they are first asked for
 	files func() ([]edgewise.File, error)
 }
@@ -97,6 +98,10 @@ func (im *Importer) candidates(f uploads.File, data, folder string) ([]*candidat
 		}
 		return []*candidate{{version: v, last: true, files: sync.OnceValues(v.Stored)}}, checkName(name)
 	}
+	notes, err := im.adopt(&f, folder)
+	if err != nil {
+		return nil, err
+	}
 	versions, named, err := im.readArchive(f, folder)
 	if err != nil {
 		return nil, err
@@ -109,10 +114,22 @@ func (im *Importer) candidates(f uploads.File, data, folder string) ([]*candidat
 	for i, v := range versions {
 		last := i+1 == len(versions) || names[i+1] != names[i]
 		list = append(list, &candidate{
-			version: v, named: named, last: last, beside: names, files: sync.OnceValues(v.Stored),
+			version: v, named: named, last: last, beside: names, notes: notes, files: sync.OnceValues(v.Stored),
 		})
 	}
 	return list, nil
+}
+
+// adopt reads an archive of another server's: it takes the model out of one of TorchServe's, and refuses a SavedModel.
+func (im *Importer) adopt(f *uploads.File, folder string) (notes []string, err error) {
+	if err := checkSavedModel(folder); err != nil {
+		return nil, err
+	}
+	name, notes, err := im.unwrap(folder)
+	if f.Model == "" && name != "" {
+		f.Model = nameOf(name + ".mar")
+	}
+	return notes, err
 }
 
 // readArchive reads an unpacked archive: a repository, a model's folder, a version's files, or one folder around any of
@@ -240,7 +257,7 @@ func (im *Importer) examine(ctx context.Context, c *candidate, dir string) (u ad
 	c.model = m
 	u = admin.UnderstoodModel{
 		Name: name, Kind: im.config.Formats.Kind(m), Size: c.version.Size, Files: len(files), MaxBatchSize: m.MaxBatchSize, Config: m,
-		Inputs: admin.NewTensors(m.Inputs()), Outputs: admin.NewTensors(m.Outputs()), Warnings: []string{},
+		Inputs: admin.NewTensors(m.Inputs()), Outputs: admin.NewTensors(m.Outputs()), Warnings: append([]string{}, c.notes...),
 	}
 	if c.named {
 		u.Version = c.version.ID.Version

@@ -91,6 +91,10 @@ func choose(m *edgewise.Model, files []string, d Defaults) (edgewise.Format, err
 				"there are several model files: name one as default_model_filename in the configuration%s", listed("files", own))
 		}
 	}
+	if slices.Contains(files, "saved_model.pb") {
+		return edgewise.Format{}, fail(m.Name, edgewise.Unsupported, "this is a SavedModel, whose graph and variables need "+
+			"TensorFlow: convert it with \"python -m tf2onnx.convert --saved-model FOLDER --output model.onnx\"")
+	}
 	return edgewise.Format{}, fail(m.Name, edgewise.Invalid, "there is no model file: want %s, or "+
 		"default_model_filename in the configuration%s", strings.Join(formats.Files(), " or "), listed("files", files))
 }

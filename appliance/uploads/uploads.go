@@ -315,7 +315,7 @@ const (
 
 // archives lists the ends of archives' names, and what they are.
 func archives() [][2]string {
-	return [][2]string{{".zip", Zip}, {".tar", Tar}, {".edgewise-backup", Backup}}
+	return [][2]string{{".zip", Zip}, {".mar", Zip}, {".tar", Tar}, {".edgewise-backup", Backup}}
 }
 
 // Archive tells by a file's name which kind of archive it is; "" for none.

@@ -1200,7 +1200,7 @@ export interface paths {
         put?: never;
         /**
          * Begin an upload (tus creation)
-         * @description `Upload-Metadata` holds base64 values: `filename` (required; its end says what it is: .onnx, .wasm, .zip, .tar, and
+         * @description `Upload-Metadata` holds base64 values: `filename` (required; its end says what it is: .onnx, .wasm, .zip, .mar, .tar, and
          *     .edgewise-backup for a restore), `model` (the name to store it under; from the file name when it is left out),
          *     `sha256` (64 hexadecimal digits of the whole file, checked after the last byte), `notes`, and `activate` (`true`: do
          *     not wait for a person after the inspection). At most 2 uploads of a person at once, and 8 of everybody (429). An upload

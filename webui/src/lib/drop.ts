@@ -6,7 +6,7 @@ export type Parcel = { name: string; blob: Blob; what: 'file' | 'folder' };
 /** What can be uploaded of files that were dropped or chosen, and why the others cannot. */
 export type Gathered = { parcels: Parcel[]; refused: string[] };
 
-const known = /\.(onnx|wasm|zip|tar|edgewise-backup)$/i;
+const known = /\.(onnx|wasm|zip|mar|tar|edgewise-backup)$/i;
 /** Configurations, and lists of labels. */
 const text = /^config\.|\.(pbtxt|txt|names|json|ya?ml)$/i;
 /** A network whose weights are in other files is small: names are looked for in so many bytes of it. */
