@@ -22,7 +22,7 @@ export CGO_CFLAGS  := -O2 -g
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript sdk/gallery configs/demo/steps -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml api/inference.yaml api/inference/grpc_service.proto
 .PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
 
-.PHONY: webui page-long pictures browser samples bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client rest-client python python-models triton-python frameworks torch llama steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
+.PHONY: webui page-long pictures browser samples bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client rest-client openai-client python python-models triton-python frameworks torch llama steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -117,7 +117,7 @@ LONG := ./test/browser ./test/e2e ./test/sdk ./appliance ./test/fault ./wasm ./t
 TEST := $(GO) test -race -ldflags=-w -vet=off -p 4 -timeout 60m $(LONG) ./...
 
 ## test: every test, with the race detector
-test: build models speech toolchains wabt grpc-client rest-client onnx-models browser samples bus torch python-models
+test: build models speech toolchains wabt grpc-client rest-client openai-client onnx-models browser samples bus torch python-models
 	$(GO) vet -race ./...
 	$(TEST)
 
@@ -147,7 +147,7 @@ pictures: build models browser
 	node webui/test/screenshots.mjs docs/screenshots
 
 ## check: format, vet, static analysis, architecture, race detector
-check: build models speech toolchains wabt grpc-client rest-client onnx-models browser samples bus torch python-models
+check: build models speech toolchains wabt grpc-client rest-client openai-client onnx-models browser samples bus torch python-models
 	@test -z "$$($(TOOL) gofumpt -l $(GOFILES))" || { echo "not formatted:"; $(TOOL) gofumpt -l $(GOFILES); exit 1; }
 	$(GO) vet -race ./...
 	$(TOOL) staticcheck ./...
@@ -322,6 +322,13 @@ rest-client:
 # torch: what the models of PyTorch are made and served with
 torch:
 	@/usr/bin/python3 -c 'import torch' >/dev/null 2>&1 || configs/debian/install.sh "models of PyTorch (140 MB) are made and served with" python3-torch
+
+# openai-client: OpenAI's client for Node.js, without running its scripts
+openai-client: $(CACHE)/openai-client/.installed
+$(CACHE)/openai-client/.installed: $(wildcard test/e2e/testdata/openai/*.json) | tools-present
+	@mkdir -p $(@D) && cp test/e2e/testdata/openai/*.json $(@D)
+	npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
 
 # onnx-models: the backend models of ONNX with their test inputs
 onnx-models:

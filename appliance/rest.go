@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/frontend"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
@@ -14,7 +15,7 @@ import (
 var (
 	_ frontend.Engine       = (*engine)(nil)
 	_ administration.Models = (*registry.Registry)(nil)
-	_ compatible.Inference  = (*inference.Handlers)(nil)
+	_ compatible.Inference  = inferences{}
 )
 
 // newREST makes the REST frontend with its routes.
@@ -34,7 +35,7 @@ func (a *App) newREST(protocol frontend.Deps) (*httpapi.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	compatible.Register(s, compatible.Deps{Engine: protocol.Engine, Inference: handlers, Labels: protocol.Labels})
+	compatible.Register(s, compatible.Deps{Engine: protocol.Engine, Inference: inferences{handlers}, Labels: protocol.Labels})
 	administration.Register(s, administration.Deps{
 		Statuses: a.engine.Index, Models: a.registry, Formats: a.formats, Decode: handlers.Decode,
 		Accounts: a.accounts, Open: a.openMode(), Box: a.box, Uploads: a.importer.Uploads(), Jobs: a.importer,
@@ -43,6 +44,14 @@ func (a *App) newREST(protocol frontend.Deps) (*httpapi.Server, error) {
 		Recordings: a.recordings, Rollouts: a.rollouts,
 	})
 	return s, nil
+}
+
+// inferences are what the handlers of the v2 protocol do, for those of other protocols.
+type inferences struct{ *inference.Handlers }
+
+// Stream has the engine answer req, and answers with events for each response as it comes.
+func (i inferences) Stream(r *httpapi.Request, req *edgewise.Request, e compatible.Events) error {
+	return i.Handlers.Stream(r, req, inference.Events(e))
 }
 
 // page finds a file of the page that the program carries.

@@ -136,7 +136,7 @@ func typeName(t edgewise.DataType) string {
 	return "DT_" + t.String()
 }
 
-// List names the models, as KServe's v1 protocol does.
-type List struct {
+// Names lists the models, as KServe's v1 protocol does.
+type Names struct {
 	Models []string `json:"models"`
 }

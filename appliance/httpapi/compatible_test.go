@@ -69,7 +69,7 @@ func TestTensorFlowRoutes(t *testing.T) {
 		{"metadata", "GET", "/v1/models/echo/metadata", "", 200, metadata},
 		{"metadata of a version", "GET", "/v1/models/echo/versions/3/metadata", "", 200, metadata},
 		{"metadata of none", "GET", "/v1/models/none/metadata", "", 404, noServable},
-		{"all models", "GET", "/v1/models", "", 200, `{"models":["cold","echo","never"]}`},
+		{"all models", "GET", "/v1/models", "", 200, `{"object":"list","data":[],"models":["cold","echo","never"]}`},
 		{"no model", "POST", "/v1/models/none:predict", fourRow, 404, noServable},
 		{"no label", "POST", "/v1/models/none/labels/beta:predict", fourRow, 404, noServable},
 		{

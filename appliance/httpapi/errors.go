@@ -44,43 +44,46 @@ func ErrorBody(err error) kserve.ErrorBody {
 func (s *Server) writeError(ctx *fasthttp.RequestCtx, err error) {
 	s.countRefusal(ctx, err)
 	kind := edgewise.KindOf(err)
-	body := ErrorBody(err)
-	status := apistatus.Of(kind)
+	status, body := Describe(err)
 	level := slog.LevelDebug
-	if status.HTTP == fasthttp.StatusInternalServerError {
+	if apistatus.Of(kind).HTTP == fasthttp.StatusInternalServerError {
 		level = slog.LevelError
 	}
 	if s.deps.Log.Enabled(ctx, level) {
 		s.deps.Log.Log(ctx, level, "request failed", "method", string(ctx.Method()), "path", string(ctx.Path()),
 			"kind", kind.String(), "error", err)
 	}
-	if status.Retry {
+	if apistatus.Of(kind).Retry {
 		ctx.Response.Header.Set(fiber.HeaderRetryAfter, strconv.Itoa(retryAfter))
 	}
-	if own, ok := errors.AsType[*edgewise.Error](err); ok {
-		if own.Reason == "rate_limited" {
-			status.HTTP = fasthttp.StatusTooManyRequests
-		}
-		if own.Retry > 0 {
-			ctx.Response.Header.Set(fiber.HeaderRetryAfter, strconv.FormatInt(int64(math.Ceil(own.Retry.Seconds())), 10))
-		}
+	if own, ok := errors.AsType[*edgewise.Error](err); ok && own.Retry > 0 {
+		ctx.Response.Header.Set(fiber.HeaderRetryAfter, strconv.FormatInt(int64(math.Ceil(own.Retry.Seconds())), 10))
 	}
 	if kind == edgewise.Unauthenticated {
 		ctx.Response.Header.Set(fiber.HeaderWWWAuthenticate, "Bearer")
 	}
 	// as Triton's clients know it; the body's code says which it is
 	route := s.router.find(&ctx.Request.Header).route
-	if kind == edgewise.TooLarge && route.isProtocol() {
-		status.HTTP = fasthttp.StatusBadRequest
-	}
-	if better, ok := errors.AsType[*special](err); ok {
-		status.HTTP = better.status
+	if status == fasthttp.StatusRequestEntityTooLarge && route.isProtocol() {
+		status = fasthttp.StatusBadRequest
 	}
 	if route.Fault != nil {
-		writeFault(ctx, status.HTTP, route.Fault(status.HTTP, body))
+		writeFault(ctx, status, route.Fault(status, body))
 		return
 	}
-	writeFault(ctx, status.HTTP, body)
+	writeFault(ctx, status, body)
+}
+
+// Describe returns the status of an answer that is an error, and what clients may know of it.
+func Describe(err error) (status int, body kserve.ErrorBody) {
+	body, status = ErrorBody(err), apistatus.Of(edgewise.KindOf(err)).HTTP
+	if body.Reason == "rate_limited" {
+		status = fasthttp.StatusTooManyRequests
+	}
+	if better, ok := errors.AsType[*special](err); ok {
+		status = better.status
+	}
+	return status, body
 }
 
 // countRefusal counts an inference that ends with err before the engine has received it.

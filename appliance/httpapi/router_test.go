@@ -35,7 +35,7 @@ func wholeTable(t testing.TB, cfg httpapi.Config, accounts httpapi.Accounts) *ht
 	if err != nil {
 		t.Fatal(err)
 	}
-	compatible.Register(s, compatible.Deps{Inference: protocol})
+	compatible.Register(s, compatible.Deps{Inference: inferences{protocol}})
 	deps := administration.Deps{
 		Models: newFakeLibrary(), Box: struct{ administration.Box }{}, Jobs: struct{ administration.Jobs }{},
 		Catalog: struct{ administration.Catalog }{}, Editor: struct{ administration.Editor }{},

@@ -32,6 +32,7 @@ type fakeEngine struct {
 	fail     error                                             // what Infer answers
 	alloc    func(id edgewise.ModelID, n int) ([]byte, func()) // nil: no memory
 	failOn   func(req *edgewise.Request) error                 // nil: fail
+	writes   bool                                              // the index has the model "writer", too
 	notLive  atomic.Bool
 	mu       sync.Mutex
 	calls    []string
@@ -91,8 +92,11 @@ func (e *fakeEngine) Infer(ctx context.Context, req *edgewise.Request) (*edgewis
 	if err := e.VersionReady(req.Model); err != nil {
 		return nil, err
 	}
-	if req.Model.Name == "talker" {
+	switch req.Model.Name {
+	case "talker":
 		return e.talk(ctx, req)
+	case "writer":
+		return e.write(req)
 	}
 	resp := &edgewise.Response{
 		ID: req.ID, Model: edgewise.ModelID{Name: req.Model.Name, Version: 3},
@@ -157,6 +161,8 @@ func (e *fakeEngine) Version(id edgewise.ModelID) (*edgewise.Version, []int64, e
 		m := echoModel()
 		m.Name, m.ModelTransactionPolicy = "talker", &edgewise.ModelTransactionPolicy{Decoupled: true}
 		return &edgewise.Version{ID: edgewise.ModelID{Name: "talker", Version: 1}, Model: m}, []int64{1}, nil
+	case id.Name == "writer":
+		return &edgewise.Version{ID: edgewise.ModelID{Name: "writer", Version: 1}, Model: writerModel(), Created: created}, []int64{1}, nil
 	case id.Name != "echo":
 		return nil, nil, edgewise.Errorf("fake", edgewise.NotFound, "Request for unknown model: '%s' is not found", id.Name)
 	case id.Version != 0 && id.Version != 1 && id.Version != 3:
@@ -188,11 +194,15 @@ func (e *fakeEngine) AllocBody(id edgewise.ModelID, n int) ([]byte, func()) {
 }
 
 func (e *fakeEngine) Index() []edgewise.Status {
-	return []edgewise.Status{
+	list := []edgewise.Status{
 		{ID: edgewise.ModelID{Name: "cold", Version: 1}, Reason: "unloaded"},
 		{ID: edgewise.ModelID{Name: "echo", Version: 3}, State: edgewise.StateReady},
 		{ID: edgewise.ModelID{Name: "never"}},
 	}
+	if e.writes {
+		list = append(list, edgewise.Status{ID: edgewise.ModelID{Name: "writer", Version: 1}, State: edgewise.StateReady})
+	}
+	return list
 }
 
 func (e *fakeEngine) Load(_ context.Context, name string, o edgewise.LoadOverride) error {
@@ -283,7 +293,7 @@ func startServerWith(t testing.TB, change func(*httpapi.Config), parts func(*htt
 		t.Fatal(err)
 	}
 	compatible.Register(ts.Server, compatible.Deps{
-		Engine: ts.engine, Inference: protocol,
+		Engine: ts.engine, Inference: inferences{protocol},
 		Labels: func(_ edgewise.ModelID, output string) []string {
 			if !ts.labels {
 				return nil

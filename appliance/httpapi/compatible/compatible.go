@@ -1,6 +1,7 @@
 // Package compatible answers the requests of clients of other servers, so that they need nothing but another address:
-// TensorFlow Serving's REST interface with KServe's v1 protocol, and TorchServe's predictions. It turns each into the
-// request that the v2 protocol makes, and the answer back (decision 0082).
+// TensorFlow Serving's REST interface with KServe's v1 protocol, TorchServe's predictions, and OpenAI's completions of
+// texts for models that ask for that. It turns each into the request that the v2 protocol makes, and the answer back
+// (decisions 0084, 0085).
 package compatible
 
 import (
@@ -27,6 +28,10 @@ type Inference interface {
 	Send(r *httpapi.Request, b *blocks.Block, body []byte) error
 	// Encode compresses the answer where the client wants that.
 	Encode(r *httpapi.Request)
+	// Named returns the version of a model that a number or a label names; Version is 0 without one. Error: NotFound.
+	Named(name, version string) (edgewise.ModelID, error)
+	// Stream has the engine answer req, and answers with events for each response as it comes.
+	Stream(r *httpapi.Request, req *edgewise.Request, e Events) error
 	// Refused counts an inference that ended with err before the engine received it.
 	Refused(ctx context.Context, r *httpapi.Request, took time.Duration, err error)
 }
@@ -51,7 +56,7 @@ func Register(s *httpapi.Server, deps Deps) {
 	h := &Handlers{
 		Server: s, Deps: deps, decoder: kserve.NewDecoder(kserve.Limits{MaxJSON: s.Config().MaxJSONBytes}),
 	}
-	s.Handle(slices.Concat(h.tensorflowRoutes(), h.torchserveRoutes())...)
+	s.Handle(slices.Concat(h.tensorflowRoutes(), h.torchserveRoutes(), h.openaiRoutes())...)
 }
 
 // use is what looking at a model to run it needs.

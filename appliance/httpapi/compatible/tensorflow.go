@@ -7,6 +7,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/api/openai"
 	"github.com/edgewise-ai/edgewise/api/tensorflow"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
@@ -28,19 +29,23 @@ func (h *Handlers) tensorflowRoutes() []httpapi.Route {
 	return all
 }
 
-// list names the models: GET /v1/models.
+// list names the models: GET /v1/models. It is OpenAI's list and that of KServe's v1 protocol in one.
 func (h *Handlers) list(r *httpapi.Request) error {
-	names := []string{}
-	for _, s := range h.Engine.Index() {
+	names, all := []string{}, h.Engine.Index()
+	for _, s := range all {
 		if r.Caller.MayName(s.ID.Name) {
 			names = append(names, s.ID.Name)
 		}
 	}
 	slices.Sort(names)
-	return r.WriteJSON(tensorflow.List{Models: slices.Compact(names)})
+	return r.WriteJSON(struct {
+		openai.List
+		tensorflow.Names
+	}{openai.NewList(h.texts(all, r)), tensorflow.Names{Models: slices.Compact(names)}})
 }
 
-// status tells the states of a model's versions: GET /v1/models/{name}[/versions/{version}].
+// status tells the states of a model's versions: GET /v1/models/{name}[/versions/{version}]. It is TensorFlow Serving's
+// and KServe's answer in one, and OpenAI's where the model completes texts.
 func (h *Handlers) status(r *httpapi.Request) error {
 	id, err := h.Inference.ModelID(r)
 	if err != nil {
@@ -56,7 +61,10 @@ func (h *Handlers) status(r *httpapi.Request) error {
 		return edgewise.Errorf("compatible.status", edgewise.NotFound, "Could not find any versions of model %s",
 			id.Name)
 	}
-	return r.WriteJSON(status)
+	return r.WriteJSON(struct {
+		openai.Model
+		tensorflow.Status
+	}{h.text(id.Name), status})
 }
 
 // metadata describes a version: GET /v1/models/{name}[/versions/{version}]/metadata.

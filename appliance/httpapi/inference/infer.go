@@ -102,7 +102,7 @@ func (h *Handlers) lookup(r *httpapi.Request) func() (edgewise.ModelID, error) {
 		return nil
 	}
 	name := r.Param("model")
-	return func() (edgewise.ModelID, error) { return h.named(name, version) }
+	return func() (edgewise.ModelID, error) { return h.Named(name, version) }
 }
 
 // forward makes parameters of the request's headers whose names match, in the client's spelling. Errors: Invalid.

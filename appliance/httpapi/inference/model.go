@@ -15,11 +15,11 @@ import (
 // is neither a number nor a label makes the path one that does not exist. With an error comes the model without the
 // version, as far as it is known.
 func (h *Handlers) ModelID(r *httpapi.Request) (edgewise.ModelID, error) {
-	return h.named(r.Param("model"), r.Param("version"))
+	return h.Named(r.Param("model"), r.Param("version"))
 }
 
-// named returns the version of a model that a number or a label names; Version is 0 without one. Error: NotFound.
-func (h *Handlers) named(name, version string) (id edgewise.ModelID, err error) {
+// Named returns the version of a model that a number or a label names; Version is 0 without one. Error: NotFound.
+func (h *Handlers) Named(name, version string) (id edgewise.ModelID, err error) {
 	const op = "inference.ModelID"
 	if edgewise.CheckName(name) != nil {
 		return id, edgewise.Errorf(op, edgewise.NotFound, "Request for unknown model: '%.200s' is not found", name)
