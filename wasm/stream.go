@@ -109,3 +109,68 @@ func (c *call) waited(took time.Duration) {
 		c.turn.began = c.turn.began.Add(took)
 	}
 }
+
+// Bounds of Run.
+const (
+	maxJoined      = 4096     // responses
+	maxJoinedBytes = 64 << 20 // of them together
+)
+
+// Run collects all responses and puts them behind each other on dimension 0, for trials of the step and cases of its
+// author. Clients have it by Answer.
+func (s stream) Run(
+	ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions,
+) (*edgewise.Result, error) {
+	var parts []edgewise.Tensor
+	responses, size := 0, 0
+	add := func(r *edgewise.Result) error {
+		defer r.Free()
+		if responses++; responses > maxJoined {
+			return edgewise.Errorf("wasm.Run", edgewise.TooLarge, "more than %d responses are too many for one run", maxJoined)
+		}
+		copyData(r.Outputs)
+		for _, t := range r.Outputs {
+			if size += len(t.Data); size > maxJoinedBytes {
+				return edgewise.Errorf("wasm.Run", edgewise.TooLarge, "responses of more than %d bytes are too many for one run",
+					maxJoinedBytes)
+			}
+			parts = append(parts, t)
+		}
+		return nil
+	}
+	result, err := s.run(ctx, &task{in: in, want: want, options: options, emit: add})
+	if err != nil {
+		return nil, err
+	}
+	if err := add(result); err != nil {
+		return nil, err
+	}
+	result.Free = func() {}
+	result.Outputs, err = join(parts, want)
+	return result, err
+}
+
+// join puts the parts of each output behind each other. Error: Guest for parts that do not fit together.
+func join(parts []edgewise.Tensor, want []string) (joined []edgewise.Tensor, err error) {
+	for _, name := range want {
+		var whole *edgewise.Tensor
+		for i := range parts {
+			switch t := &parts[i]; {
+			case t.Name != name:
+			case whole == nil:
+				whole = t
+			case len(t.Shape) == 0 || len(whole.Shape) == 0 || !t.Shape[1:].Equal(whole.Shape[1:]):
+				return nil, edgewise.Errorf("wasm.Run", edgewise.Guest,
+					"output %q has shape %v in one response and %v in another: they cannot be put behind each other", name,
+					whole.Shape, t.Shape)
+			default:
+				whole.Shape[0] += t.Shape[0]
+				whole.Data = append(whole.Data, t.Data...)
+			}
+		}
+		if whole != nil {
+			joined = append(joined, *whole)
+		}
+	}
+	return joined, nil
+}

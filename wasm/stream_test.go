@@ -184,3 +184,23 @@ func TestADescriptionMaySayDecoupled(t *testing.T) {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
+
+func TestARunPutsResponsesBehindEachOther(t *testing.T) {
+	s := streaming(t, Config{}, decoupled())
+	ask := func(n uint32) (*edgewise.Result, error) {
+		data := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, n), 0)
+		in := []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{2}, Data: data}}
+		return s.Run(t.Context(), in, []string{"x"}, edgewise.RunOptions{})
+	}
+	r, err := ask(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := r.Outputs[0]; !x.Shape.Equal(edgewise.Shape{6}) || len(x.Data) != 24 || x.Data[8] != 1 || x.Data[16] != 2 {
+		t.Errorf("%v %v", x.Shape, x.Data)
+	}
+	r.Free()
+	if _, err := ask(maxJoined + 2); err == nil || !strings.Contains(err.Error(), "more than 4096 responses") {
+		t.Errorf("too many: %v", err)
+	}
+}

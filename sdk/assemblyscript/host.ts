@@ -11,6 +11,8 @@ import { List, Outputs } from "./tensor";
 // @ts-ignore: decorator
 @external("edgewise_v1", "infer") declare function importInfer(model: usize, length: u32, inputs: usize): usize;
 // @ts-ignore: decorator
+@external("edgewise_v1", "emit") declare function importEmit(outputs: usize): i32;
+// @ts-ignore: decorator
 @external("edgewise_v1", "last_error") declare function importLastError(dst: usize, cap: u32): i32;
 
 // What lives until the request ends: blocks for the box, and lists that were made.
@@ -117,6 +119,13 @@ export function infer(model: string, inputs: Outputs): List | null {
   const text = String.UTF8.encode(model);
   const pointer = importInfer(changetype<usize>(text), text.byteLength, keep(inputs));
   return pointer == 0 ? null : new List(pointer);
+}
+
+// Sends outputs as a response of a decoupled model, and lets them go. It waits while the client reads slowly. False when it did not work: see lastError.
+export function emit(outputs: Outputs): bool {
+  const block = outputs.encode(), sent = importEmit(changetype<usize>(block)) == 0;
+  outputs.free();
+  return sent;
 }
 
 // The reason of the last import that failed in this request, "" when none did.

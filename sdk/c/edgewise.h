@@ -489,6 +489,20 @@ static inline const ew_list *ew_infer(const char *model, ew_list *inputs) {
 	return ew_import_infer(model, (uint32_t)strlen(model), inputs);
 }
 
+/* ---- Streams ---- */
+
+EW_IMPORT("emit") int32_t ew_import_emit(const ew_list *outputs);
+
+/*
+ * Sends outputs as a response of a decoupled model, and goes on. It waits while the client reads slowly. What was allocated for them after
+ * ew_mark may be given back then. False, without ew_fail, when it did not work: see ew_fail_last.
+ */
+static inline bool ew_emit(ew_list *outputs) {
+	if (!outputs) return false;
+	outputs->capacity = 0;
+	return ew_import_emit(outputs) == 0;
+}
+
 /* ---- The step ---- */
 
 #define EW_EXPORT(name) __attribute__((export_name(name), used))

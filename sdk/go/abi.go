@@ -166,6 +166,18 @@ func Infer(model string, inputs List) (List, error) {
 	return decode(pointer), nil
 }
 
+// Emit sends outputs as a response of a decoupled model, and lets them go. It waits while the client reads slowly.
+func Emit(outputs List) error {
+	kept := len(request.blocks)
+	sent := emit(encode(outputs)) == 0
+	clear(request.blocks[kept:])
+	request.blocks = request.blocks[:kept]
+	if !sent {
+		return LastError()
+	}
+	return nil
+}
+
 // LastError returns the reason of the last import that failed in this request, nil when none did.
 func LastError() error {
 	n := lastError(nil, 0)
@@ -217,6 +229,9 @@ func parameter(name unsafe.Pointer, size uint32, dst unsafe.Pointer, room uint32
 
 //go:wasmimport edgewise_v1 infer
 func infer(model unsafe.Pointer, size uint32, inputs uint32) uint32
+
+//go:wasmimport edgewise_v1 emit
+func emit(outputs uint32) int32
 
 //go:wasmimport edgewise_v1 last_error
 func lastError(dst unsafe.Pointer, room uint32) int32

@@ -106,3 +106,8 @@ func encoded(t testing.TB, picture image.Image) []byte {
 	}
 	return file
 }
+
+// A decoupled step answers its cases with all its responses behind each other.
+func TestTheWordsOfATextAreAStream(t *testing.T) {
+	passes(t, gallery(t, "words", nil), "../../sdk/gallery/words/golden")
+}

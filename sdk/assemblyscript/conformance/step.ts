@@ -1,6 +1,6 @@
 // The conformance step in AssemblyScript: what it does, and why, is in sdk/conformance/README.md.
 
-import { List, Outputs, Span, at, describe, fail, imageDecode, infer, lastError, log, parameter, run, softmax } from "./edgewise";
+import { List, Outputs, Span, at, describe, emit, fail, imageDecode, infer, lastError, log, parameter, run, softmax } from "./edgewise";
 export { edgewise_step_v1, edgewise_alloc, edgewise_reset } from "./edgewise";
 
 const description = `{"name": "conformance", "version": "1.0.0", "description": "exercises the whole ABI",
@@ -61,6 +61,10 @@ function process(inputs: List): Outputs | null {
   }
   if (what == "infer_error") {
     if (ask(inputs) != null) { fail("the model answered"); return null; }
+    return new Outputs().addStrings("bytes", [1], [lastError()]);
+  }
+  if (what == "emit") {
+    if (emit(echo(inputs, false))) { fail("the response was sent"); return null; }
     return new Outputs().addStrings("bytes", [1], [lastError()]);
   }
   if (what == "softmax") return kernelSoftmax(inputs);

@@ -110,6 +110,12 @@ static const ew_list *infer_error(const ew_list *inputs) {
 	return one_text((ew_span){(const uint8_t *)text, (uint32_t)ew_last_error(text, sizeof text)});
 }
 
+static const ew_list *emit_error(const ew_list *inputs) {
+	char text[EW_MAX_TEXT];
+	if (ew_emit((ew_list *)echo(inputs, false))) return ew_fail("the response was sent");
+	return one_text((ew_span){(const uint8_t *)text, (uint32_t)ew_last_error(text, sizeof text)});
+}
+
 static const ew_list *softmax(const ew_list *inputs) {
 	const ew_tensor *x = ew_input(inputs, "fp32", EW_FP32);
 	if (!x) return NULL;
@@ -140,6 +146,7 @@ static const ew_list *process(const ew_list *inputs) {
 		return answer ? infer_or_fail(answer) : ew_fail_last("infer");
 	}
 	if (is(what, "infer_error")) return infer_error(inputs);
+	if (is(what, "emit")) return emit_error(inputs);
 	if (is(what, "softmax")) return softmax(inputs);
 	if (is(what, "decode")) return decode(inputs);
 	return ew_fail("do \"%.*s\" is unknown", (int)what.len, (const char *)what.data);

@@ -83,6 +83,12 @@ func conform(inputs step.List) (step.List, error) {
 			return nil, errors.New("the model answered")
 		}
 		return step.List{step.OfBytes("bytes", []string{err.Error()})}, nil
+	case "emit":
+		err := step.Emit(inputs)
+		if err == nil {
+			return nil, errors.New("the response was sent")
+		}
+		return step.List{step.OfBytes("bytes", []string{err.Error()})}, nil
 	case "softmax":
 		return softmax(inputs)
 	case "decode":

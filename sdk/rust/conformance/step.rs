@@ -58,6 +58,14 @@ fn process(inputs: &List) -> Result<Outputs> {
                 Ok(outputs)
             }
         },
+        "emit" => match edgewise::emit(echo(inputs, false)) {
+            Ok(()) => Err("the response was sent".into()),
+            Err(e) => {
+                let mut outputs = Outputs::new();
+                outputs.push_bytes("bytes", &[1], &[e.0]);
+                Ok(outputs)
+            }
+        },
         "softmax" => softmax(inputs),
         "decode" => edgewise::Image::decode(first(inputs)?, 3).map(|_| Outputs::new()).map_err(|e| Error(format!("decode: {}", e))),
         _ => Err(format!("do {:?} is unknown", what).into()),

@@ -14,6 +14,8 @@ extern "C" {
     fn import_parameter(name: *const u8, len: usize, dst: *mut u8, cap: usize) -> i32;
     #[link_name = "infer"]
     fn import_infer(model: *const u8, len: usize, inputs: u32) -> u32;
+    #[link_name = "emit"]
+    fn import_emit(outputs: u32) -> i32;
     #[link_name = "last_error"]
     fn import_last_error(dst: *mut u8, cap: usize) -> i32;
 }
@@ -126,6 +128,15 @@ pub fn infer(model: &str, inputs: Outputs) -> Result<List> {
     match unsafe { import_infer(model.as_ptr(), model.len(), keep(inputs)) } {
         0 => Err(last_error()),
         at => Ok(unsafe { List::at(at) }),
+    }
+}
+
+/// Sends `outputs` as a response of a decoupled model. It waits while the client reads slowly.
+pub fn emit(mut outputs: Outputs) -> Result<()> {
+    // Safety: the box has read the list when it returns.
+    match unsafe { import_emit(outputs.encode()) } {
+        0 => Ok(()),
+        _ => Err(last_error()),
     }
 }
 

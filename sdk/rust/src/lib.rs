@@ -25,7 +25,7 @@ mod resample;
 mod sound;
 mod tensor;
 
-pub use abi::{infer, last_error, log, parameter, Level};
+pub use abi::{emit, infer, last_error, log, parameter, Level};
 pub use kernel::*;
 pub use output::Outputs;
 pub use sound::{read_sound, Sound, MAX_CHANNELS, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE};
