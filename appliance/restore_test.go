@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"os"
@@ -24,9 +25,12 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/editor"
+	examples "github.com/edgewise-ai/edgewise/appliance/example"
+	"github.com/edgewise-ai/edgewise/appliance/golden"
 	"github.com/edgewise-ai/edgewise/appliance/importer"
 	"github.com/edgewise-ai/edgewise/appliance/monitor"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
+	"github.com/edgewise-ai/edgewise/appliance/rollout"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
 	"github.com/edgewise-ai/edgewise/store"
@@ -47,6 +51,7 @@ func openStorage(t testing.TB, dir string) *storage {
 	a := &App{
 		formats: Formats(), config: config.Default(), logger: logger, monitor: monitor.New(nil),
 	}
+	a.external = serving.External(a.config, a.nested(), controller{a}, logger)
 	var err error
 	if a.store, err = store.Open(dir, store.Options{SnapshotEvery: -1, Logger: logger}); err != nil {
 		t.Fatalf("the store does not open: %v", err)
@@ -69,7 +74,7 @@ func openStorage(t testing.TB, dir string) *storage {
 	})
 	a.editor = a.newEditor()
 	a.config.DataDir = dir
-	if err := a.openImporter(); err != nil {
+	if err := errors.Join(a.openImporter(), a.openGoldens()); err != nil {
 		t.Fatalf("the uploads do not open: %v", err)
 	}
 	return &storage{a, dir}
@@ -92,7 +97,10 @@ type state struct {
 func (s *storage) state(t testing.TB) state {
 	t.Helper()
 	now := state{Records: s.store.Records(), Documents: map[string]string{}, Settings: s.box.Settings()}
-	buckets := []string{registry.NotesBucket, editor.DraftsBucket, boxBucket, "users", "keys"}
+	buckets := []string{
+		registry.NotesBucket, editor.DraftsBucket, boxBucket, "users", "keys", golden.Bucket, golden.SettingsBucket,
+		rollout.SettingsBucket,
+	}
 	err := s.documents.View(func(tx edgewise.DocumentsTx) error {
 		for _, bucket := range buckets {
 			if err := tx.Each(bucket, func(key string, value []byte) error {
@@ -168,11 +176,40 @@ func example(t testing.TB) []byte {
 	if err := errors.Join(made, keyed, drafted, changed, s.notes.Set(edgewise.ModelID{Name: "cat", Version: 2}, "purrs")); err != nil {
 		t.Fatal(err)
 	}
+	s.addGoldens(t)
 	var b bytes.Buffer
 	if err := s.importer.WriteBackup(ctx, &b, true); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+// addGoldens gives a model goldens, of which one is damaged, and plans of rollouts.
+func (s *storage) addGoldens(t testing.TB) {
+	t.Helper()
+	answer := edgewise.AppendElement(nil, "meow")
+	for _, name := range []string{"first", "damaged"} {
+		one, err := s.goldens.Add(&edgewise.Principal{Name: "anna"}, name, &examples.Example{
+			Model:   edgewise.ModelID{Name: "cat", Version: 2},
+			Inputs:  []edgewise.Tensor{{Name: "in", Type: edgewise.Bytes, Shape: edgewise.Shape{1}, Data: edgewise.AppendElement(nil, name)}},
+			Outputs: []edgewise.Tensor{{Name: "out", Type: edgewise.Bytes, Shape: edgewise.Shape{1}, Data: answer}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "damaged" {
+			if err := os.WriteFile(filepath.Join(s.dir, goldensFolder, string(one.Digest)), []byte("?"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	err := s.goldens.Configure("cat", admin.GoldenSettings{Policy: admin.GoldensWarn, Rules: []admin.CompareRule{}})
+	planned := s.documents.Update(func(tx edgewise.DocumentsTx) error {
+		return tx.Put(rollout.SettingsBucket, "cat", []byte(`{"plan":{"stages":[{"percent":7,"requests":100}]}}`))
+	})
+	if err := errors.Join(err, planned); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -232,7 +269,7 @@ func TestABackupIsRestoredAsAWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := s.state(t)
-	if len(now.Records) != 2 || now.Records[0].Label("live") != 2 || !now.Records[0].Wanted || len(now.Documents) != 4+1+2 {
+	if len(now.Records) != 2 || now.Records[0].Label("live") != 2 || !now.Records[0].Wanted || len(now.Documents) != 4+1+2+3 {
 		t.Errorf("%d models, documents %v", len(now.Records), slices.Collect(maps.Keys(now.Documents)))
 	}
 	s.close(t)
@@ -241,8 +278,24 @@ func TestABackupIsRestoredAsAWhole(t *testing.T) {
 	if diff := cmp.Diff(now.Records, again.store.Records()); diff != "" {
 		t.Errorf("the next start finds something else:\n%s", diff)
 	}
+	kept, err := again.goldens.List("cat")
+	if err != nil || len(kept.Goldens) != 1 || kept.Goldens[0].Name != "first" || kept.Policy != admin.GoldensWarn {
+		t.Fatalf("goldens %+v, %v", kept, err)
+	}
+	if data, err := again.goldens.Example("cat", kept.Goldens[0].ID); err != nil || !bytes.Contains(data, []byte("meow")) {
+		t.Errorf("the example is %q, %v", data, err)
+	}
 	if users := again.accounts.Users(); len(users) != 1 || users[0].Name != "anna" || again.box.Settings().Name != "the box" {
 		t.Errorf("users %v, settings %v", users, again.box.Settings())
+	}
+}
+
+// exampleOf makes a file the example of a golden.
+func exampleOf(model string, file func(m *importer.Backup) edgewise.File) func(m *importer.Backup) {
+	return func(m *importer.Backup) {
+		f := file(m)
+		text, _ := json.Marshal(admin.Golden{ID: "ab", Size: f.Size, Digest: f.Digest})
+		m.Buckets["goldens"][model+"\x00ab"] = text
 	}
 }
 
@@ -272,10 +325,29 @@ func TestAMalformedBackupChangesNothing(t *testing.T) {
 		"a key with a short hash": {put("keys", "ab", `{"id":"ab","hash":"ff","name":"x","rights":2}`), "64 hexadecimal digits"},
 		"a key with rights beyond all": {put("keys", "ab", `{"id":"ab","hash":"`+strings.Repeat("ab",
 			32)+`","name":"x","rights":255}`), "rights 255"},
-		"a draft that is no JSON":       {put("drafts", "ab", "{]"), `drafts: document "ab"`},
-		"a draft under another id":      {put("drafts", "ab", `{"id":"cd","name":"x","config":{}}`), `its id is "cd"`},
-		"notes about no name":           {put("notes", "../x", "text"), "../x"},
-		"notes that are too long":       {put("notes", "cat", strings.Repeat("x", admin.MaxNotesBytes+1)), "10001 bytes"},
+		"a draft that is no JSON":  {put("drafts", "ab", "{]"), `drafts: document "ab"`},
+		"a draft under another id": {put("drafts", "ab", `{"id":"cd","name":"x","config":{}}`), `its id is "cd"`},
+		"notes about no name":      {put("notes", "../x", "text"), "../x"},
+		"notes that are too long":  {put("notes", "cat", strings.Repeat("x", admin.MaxNotesBytes+1)), "10001 bytes"},
+		"a golden that is no JSON": {put("goldens", "cat\x00ab", "{"), `goldens: document`},
+		"a golden without its example": {
+			put("goldens", "cat\x00ab", `{"id":"ab","size":1,"digest":"`+strings.Repeat("0", 64)+`"}`), "lacks file",
+		},
+		"a golden whose example is none": {exampleOf("cat", func(m *importer.Backup) edgewise.File {
+			return m.Models[0].Versions[0].Files[0]
+		}), "is no example"},
+		"a golden of another model": {exampleOf("mouse", func(m *importer.Backup) edgewise.File {
+			return m.Models[0].Versions[0].Files[0]
+		}), `goldens of model "mouse"`},
+		"too many goldens": {func(m *importer.Backup) {
+			for key, value := range maps.Clone(m.Buckets["goldens"]) {
+				for i := range golden.MaxGoldens {
+					m.Buckets["goldens"][fmt.Sprint(key, i)] = value
+				}
+			}
+		}, "201 goldens"},
+		"a policy that is none":         {put("golden_settings", "cat", `{"policy":"perhaps"}`), "perhaps"},
+		"a plan that is none":           {put("rollout_settings", "cat", `{"plan":{"watch_seconds":-1}}`), "watch_seconds"},
 		"sessions":                      {put("sessions", "ab", "{}"), `"sessions", which a backup does not have`},
 		"the claim code":                {put("claim", "code", "AAAA"), `"claim", which a backup does not have`},
 		"settings out of their bounds":  {func(m *importer.Backup) { m.Settings.Session = 1 }, "session_seconds is 1"},

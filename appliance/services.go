@@ -80,10 +80,14 @@ func (a *App) openImporter() (err error) {
 		Fit: func(ctx context.Context, parameterBytes int64) admin.Fit {
 			return a.catalog.Fit(ctx, parameterBytes*serving.MemoryFactor)
 		},
-		Differences:   catalog.Differences,
-		FollowLoad:    a.serving.Follow,
-		VersionReady:  func(id edgewise.ModelID) error { return a.engine.VersionReady(id) },
-		Buckets:       map[string]int{registry.NotesBucket: maxBackupNotes, editor.DraftsBucket: editor.MaxDrafts},
+		Differences:  catalog.Differences,
+		FollowLoad:   a.serving.Follow,
+		VersionReady: func(id edgewise.ModelID) error { return a.engine.VersionReady(id) },
+		Goldens:      func() importer.Goldens { return a.goldens },
+		Buckets: map[string]int{
+			registry.NotesBucket: maxBackupNotes, editor.DraftsBucket: editor.MaxDrafts, golden.Bucket: golden.MaxRestored,
+			golden.SettingsBucket: maxBackupNotes, rollout.SettingsBucket: maxBackupNotes,
+		},
 		CheckDocument: checkDocument, ReloadAccounts: a.accounts.Reload, SetNotes: a.notes.Set, Publish: a.publish,
 		Logger: a.logger,
 	})
@@ -103,7 +107,7 @@ func (a *App) openRecordings() (err error) {
 	return err
 }
 
-// maxBackupNotes bounds the notes that a restore may leave.
+// maxBackupNotes bounds the notes that a restore may leave, and the settings of models of each kind.
 const maxBackupNotes = 100_000
 
 // newEditor makes the editor of the page.

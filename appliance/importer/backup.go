@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"os"
@@ -38,7 +39,7 @@ type Backup struct {
 	Created  time.Time       `json:"created"`
 	Models   []BackupModel   `json:"models"`
 	Settings *admin.Settings `json:"settings,omitempty"`
-	// Buckets are documents by bucket and key: notes, drafts and, where they were requested, users and keys.
+	// Buckets are documents by bucket and key: notes, drafts, goldens and, where they were requested, users and keys.
 	Buckets map[string]map[string][]byte `json:"buckets"`
 	// Deployments is the history, oldest first.
 	Deployments []admin.Deployment `json:"deployments"`
@@ -54,14 +55,15 @@ type BackupModel struct {
 	Versions []*edgewise.Version `json:"versions"`
 }
 
-// WriteBackup writes one file with everything: models, labels, notes, drafts, history and settings, and with accounts
-// users and keys, but never sessions. It fails when a version is deleted meanwhile; a reader notices an incomplete
-// file.
+// WriteBackup writes one file with everything: models, labels, notes, drafts, goldens, plans of rollouts, history and
+// settings, and with accounts users and keys, but never sessions or recorded requests. It fails when a version or a golden
+// is deleted meanwhile; a reader notices an incomplete file.
 func (im *Importer) WriteBackup(ctx context.Context, w io.Writer, withAccounts bool) error {
 	m, err := im.describeBackup(withAccounts)
 	if err != nil {
 		return err
 	}
+	examples := im.config.Goldens().BackupFiles(m.Buckets)
 	text, err := json.Marshal(m)
 	if err != nil {
 		return edgewise.Errorf("importer.Backup", edgewise.Internal, "%w", err)
@@ -80,6 +82,19 @@ func (im *Importer) WriteBackup(ctx context.Context, w io.Writer, withAccounts b
 			if err := im.addVersion(ctx, t, v, written); err != nil {
 				return err
 			}
+		}
+	}
+	for _, f := range examples {
+		if written[f.Digest] {
+			continue
+		}
+		written[f.Digest] = true
+		data, err := im.config.Goldens().ReadExample(f)
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		if err := addBytes(t, FilesFolder+string(f.Digest), data, m.Created); err != nil {
+			return err
 		}
 	}
 	return t.Close()

@@ -33,6 +33,11 @@ func (im *Importer) checkBackup(ctx context.Context, m *Backup) error {
 			}
 		}
 	}
+	for _, f := range im.config.Goldens().Examples(m.Buckets) {
+		if err := m.checkFile(ctx, f, checked); err != nil {
+			return err
+		}
+	}
 	if m.Settings != nil {
 		if err := im.config.Settings.Check(*m.Settings); err != nil {
 			return edgewise.Errorf("importer.checkBackup", edgewise.Invalid, "the backup's settings: %w", err)
@@ -119,6 +124,12 @@ func (im *Importer) checkBackupDocuments(m *Backup) error {
 				"the backup: with what is here there would be %d %s: at most %d are allowed", n, bucket, most)
 		}
 	}
+	if err := im.config.Goldens().CheckRestore(m.Buckets, func(model string) bool {
+		return im.config.Models.Lookup(model) != nil ||
+			slices.ContainsFunc(m.Models, func(b BackupModel) bool { return b.Name == model })
+	}); err != nil {
+		return err
+	}
 	if len(m.Deployments) > maxBackupHistory {
 		return edgewise.Errorf(op, edgewise.TooLarge, "the backup: its history has %d entries: at most %d are allowed",
 			len(m.Deployments), maxBackupHistory)
@@ -169,6 +180,15 @@ func (m *Backup) checkFile(ctx context.Context, f edgewise.File, checked map[edg
 	}
 	checked[f.Digest] = true
 	return nil
+}
+
+// read returns the bytes of a file, which has been checked.
+func (m *Backup) read(f edgewise.File) ([]byte, error) {
+	data, err := store.ReadBounded(m.path(f), f.Size)
+	if err != nil {
+		return nil, edgewise.Errorf("importer.restore", edgewise.Corrupt, "the backup lacks file %q", f.Path)
+	}
+	return data, nil
 }
 
 func (m *Backup) path(f edgewise.File) string {

@@ -50,6 +50,15 @@ type Settings interface {
 	Adopt(s admin.Settings)
 }
 
+// Goldens are the examples that documents of a backup name. golden.Goldens describes the methods.
+type Goldens interface {
+	BackupFiles(buckets map[string]map[string][]byte) []edgewise.File
+	Examples(buckets map[string]map[string][]byte) []edgewise.File
+	ReadExample(f edgewise.File) ([]byte, error)
+	CheckRestore(buckets map[string]map[string][]byte, has func(model string) bool) error
+	Restore(list []edgewise.File, read func(edgewise.File) ([]byte, error), store func() error) error
+}
+
 // Config is what an Importer works with.
 type Config struct {
 	Folder    string           // of uploads that are in progress
@@ -62,6 +71,7 @@ type Config struct {
 	Models    Models
 	History   History
 	Settings  Settings
+	Goldens   func() Goldens // which are opened later
 	// Differences compares two versions: their tensors, declarations and files.
 	Differences func(from, to *edgewise.Version) []admin.Difference
 	// Fit tells whether a model with so many bytes of parameters finds room in memory.

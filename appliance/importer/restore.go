@@ -79,7 +79,7 @@ func ReadBackup(folder string) (*Backup, error) {
 }
 
 // Restore stores what a backup holds and this box lacks. What is stored here already stays as it is. Everything is
-// checked and copied first; then versions, labels, notes, drafts, settings, history and, with accounts, users and keys
+// checked and copied first; then versions, labels, notes, drafts, goldens, settings, history and, with accounts, users and keys
 // begin to exist in one step, or none of them does. A restore can be repeated.
 func (im *Importer) Restore(ctx context.Context, m *Backup, accounts bool) (*Restored, error) {
 	r := &Restored{importer: im, backup: m, accounts: accounts, isNew: map[string]bool{}}
@@ -91,11 +91,14 @@ func (im *Importer) Restore(ctx context.Context, m *Backup, accounts bool) (*Res
 	if err != nil {
 		return nil, err
 	}
-	err = im.config.Documents.Update(func(tx edgewise.DocumentsTx) error {
-		if err := r.write(tx); err != nil {
-			return err
-		}
-		return batch.Put(ctx) // last: what it has made exists even if this transaction cannot be committed
+	goldens := im.config.Goldens()
+	err = goldens.Restore(goldens.Examples(m.Buckets), m.read, func() error {
+		return im.config.Documents.Update(func(tx edgewise.DocumentsTx) error {
+			if err := r.write(tx); err != nil {
+				return err
+			}
+			return batch.Put(ctx) // last: what it has made exists even if this transaction cannot be committed
+		})
 	})
 	if err = errors.Join(err, batch.Discard()); err != nil {
 		return nil, err
