@@ -85,6 +85,12 @@ func TestOutputsAreComparedByTheirRule(t *testing.T) {
 		"one of two best is gone":   {topTwo, fp32(1, 5, 4), fp32(5, 6, 4), 1, 1, false},
 		"two that are almost equal": {near, fp32(1, 1.001), fp32(1.005, 1.001), 0, 0.004, true},
 		"more asked for than there": {topTwo, fp32(3), fp32(9), 0, 0, true},
+		"all are equal":             {rule(admin.CompareTopK), fp32(1, 2), fp32(7, 7), 1, 0, false},
+		"none is a number":          {rule(admin.CompareTopK), fp32(1, 2), fp32(nan, nan), 1, 0, false},
+		"the best shares its place": {rule(admin.CompareTopK), fp32(1, 5, 4), fp32(1, 5, 5), 0, 0, true},
+		"many share its place":      {rule(admin.CompareTopK), fp32(1, 5, 4, 0), fp32(5, 5, 5, 0), 1, 0, false},
+		"as many as are expected":   {rule(admin.CompareTopK), fp32(5, 5, 5, 0), fp32(5, 5, 5, 0), 0, 0, true},
+		"almost none is the best":   {near, fp32(1, 1.001), fp32(1, 1), 1, 0, false},
 		"the best is no number":     {rule(admin.CompareTopK), fp32(1, 2), fp32(1, nan), 1, math.MaxFloat64, false},
 
 		"the same direction":  {rule(admin.CompareCosine), fp32(1, 2), fp32(10, 20), 0, 0, true},

@@ -37,7 +37,8 @@ func (c *comparison) rows(visit func(want, got numbers, from, length int64)) err
 func rowIndex(shape edgewise.Shape, from int64) []int64 { return indexOf(shape, from)[:len(shape)-1] }
 
 // topK compares which elements of each row are the largest. An element that is among the K best of the expected row has
-// to be among the K best of the row, or below them by Absolute at most, so that equal elements are in any order.
+// to be among the K best of the row, or below them by Absolute at most, so that equal elements are in any order. A row
+// that does not tell its best elements apart ranks nothing and differs, unless the expected one is like it.
 func (c *comparison) topK() error {
 	k := cmp.Or(c.rule.K, 1)
 	return c.rows(func(want, got numbers, from, length int64) {
@@ -49,16 +50,36 @@ func (c *comparison) topK() error {
 				by = max(by, distance(least, v))
 			}
 		}
-		if by <= c.rule.Absolute && !math.IsInf(by, 1) {
+		ties := atLeast(got, from, length, least)
+		tied := ties > int64(k) && (ties > maxTies*int64(k) || ties == length) &&
+			ties > atLeast(want, from, length, ordered(want.at(from+best[len(best)-1])))
+		if by <= c.rule.Absolute && !math.IsInf(by, 1) && !tied {
 			c.same(by)
 			return
 		}
 		c.differs(by, func() admin.ElementDifference {
-			return admin.ElementDifference{
+			d := admin.ElementDifference{
 				Index: rowIndex(c.want.Shape, from), Want: ranking(want, from, best), Got: ranking(got, from, found),
 			}
+			if tied {
+				d.Got = fmt.Sprintf("%d elements are as good as the best %d: %s", ties, k, d.Got)
+			}
+			return d
 		})
 	})
+}
+
+// maxTies is how many times as many elements as K may share the places of the best, as numbers of few bits do.
+const maxTies = 2
+
+// atLeast counts the elements of a row that are not below a number.
+func atLeast(row numbers, from, length int64, least float64) (n int64) {
+	for i := range length {
+		if ordered(row.at(from+i)) >= least {
+			n++
+		}
+	}
+	return n
 }
 
 // ordered returns v, what is no number as the least of all.

@@ -153,6 +153,11 @@ func (im *Importer) ended(made *job, err error) {
 	}
 	s.Revision++
 	state, resumable := s.State, s.Resumable
+	text := "an upload was not imported"
+	stored := func(m admin.UnderstoodModel) bool { return m.Stored != 0 }
+	if s.Understood != nil && slices.ContainsFunc(s.Understood.Models, stored) {
+		text = "an upload was stored and does not go live"
+	}
 	im.mu.Unlock()
 	if state == admin.JobDone || state == admin.JobFailed && !resumable || state == admin.JobCanceled {
 		if err := im.uploads.Remove(made.file.ID); err != nil {
@@ -161,8 +166,7 @@ func (im *Importer) ended(made *job, err error) {
 	}
 	im.publish(made)
 	if err != nil {
-		im.config.Logger.Warn("an upload was not imported", "file", made.file.Filename, "owner", made.file.Owner, "error",
-			err)
+		im.config.Logger.Warn(text, "file", made.file.Filename, "owner", made.file.Owner, "error", err)
 	}
 }
 

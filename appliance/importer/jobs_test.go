@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
 )
@@ -39,5 +40,26 @@ func TestAPanicOverAFileCostsItsJobAlone(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "a secret") || !strings.Contains(log.String(), "bad.onnx") {
 		t.Errorf("the log says %s", log.String())
+	}
+}
+
+// TestTheLogTellsAVersionThatIsKeptFromOneThatIsNot is about what fails once a version is stored: its load, its goldens.
+func TestTheLogTellsAVersionThatIsKeptFromOneThatIsNot(t *testing.T) {
+	for stored, want := range map[int64]string{0: "an upload was not imported", 2: "an upload was stored and does not go live"} {
+		var log strings.Builder
+		im, err := New(Config{
+			Folder: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil)), Publish: func(string, any) {},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := &job{file: uploads.File{ID: "a"}, shown: admin.Job{
+			Steps:      []admin.JobStep{{Name: stepReady, State: admin.StepRunning}},
+			Understood: &admin.Understood{Models: []admin.UnderstoodModel{{Name: "cat", Stored: stored}}},
+		}}
+		im.ended(made, edgewise.Errorf("test", edgewise.Conflict, "it fails 1 of 1 goldens"))
+		if im.Close(); !strings.Contains(log.String(), want) {
+			t.Errorf("stored as version %d: %s", stored, log.String())
+		}
 	}
 }
