@@ -66,7 +66,8 @@ func TestAVersionThatFailsItsGoldensDoesNotGoLive(t *testing.T) {
 	}
 	var report admin.GoldenReport
 	if status, text := anna.ask("GET", "/api/v1/models/net/versions/2/goldens", nil, &report); status != 200 ||
-		report.Passed || report.Failed != 1 || report.Results[0].Outputs[0].Worst[0].Got != "3" {
+		report.Passed || report.Failed != 1 || report.Results[0].Outputs[0].Worst[0].Got != "3" ||
+		!strings.Contains(string(report.Results[0].Answer), `"data":[3,3,3,3]`) {
 		t.Errorf("%d %s", status, text)
 	}
 	if status, text := anna.ask("PUT", "/api/v1/models/net/labels/live", admin.SetLabel{Version: 2}, nil); status != 409 {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -85,4 +86,6 @@ type GoldenResult struct {
 	Milliseconds float64 `json:"milliseconds"`
 	// Outputs are those that were compared; of outputs that agree, and behind a bound of all, without the worst elements.
 	Outputs []OutputComparison `json:"outputs"`
+	// Answer is the one that failed, as the inference protocol has it: of at most 8 KiB, and while there is room for it.
+	Answer json.RawMessage `json:"answer,omitempty"`
 }

@@ -134,7 +134,8 @@ func TestTheReportSaysWhichGoldenFailedAndByHowMuch(t *testing.T) {
 	if err != nil || report.Passed || report.Failed != 2 {
 		t.Fatalf("%+v, %v", report, err)
 	}
-	if r := report.Results; !r[0].Passed || r[1].Outputs[0].Worst[0].By != 5 || r[2].Error != "out of range" {
+	if r := report.Results; !r[0].Passed || r[1].Outputs[0].Worst[0].By != 5 || r[2].Error != "out of range" ||
+		r[0].Answer != nil || !strings.Contains(string(r[1].Answer), `"data":[7]`) || r[2].Answer != nil {
 		t.Errorf("%+v", r)
 	}
 	err = f.Prove(t.Context(), two)

@@ -12,17 +12,20 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/appliance/compare"
 	"github.com/edgewise-ai/edgewise/appliance/example"
 )
 
 // Bounds of a run and of its report.
 const (
-	runTime     = 30 * time.Second // of one golden
-	allTime     = 5 * time.Minute  // of all
-	reportBytes = 512 << 10
-	maxReason   = 1 << 10 // bytes of an error in a report
-	shownFailed = 3       // goldens that the error about a version names
+	runTime      = 30 * time.Second // of one golden
+	allTime      = 5 * time.Minute  // of all
+	reportBytes  = 512 << 10
+	answersBytes = 256 << 10 // of the answers in a report
+	maxAnswer    = 8 << 10   // bytes of the tensors of one of them
+	maxReason    = 1 << 10   // bytes of an error in a report
+	shownFailed  = 3         // goldens that the error about a version names
 )
 
 func reportKey(id edgewise.ModelID) string { return key(id.Name, strconv.FormatInt(id.Version, 10)) }
@@ -145,8 +148,12 @@ func (g *Goldens) run(ctx context.Context, id edgewise.ModelID) (admin.GoldenRep
 	report.Policy = s.Policy
 	limited, cancel := context.WithTimeout(ctx, allTime)
 	defer cancel()
+	answers := answersBytes
 	for _, one := range goldens {
 		result := g.try(limited, id, one, s.Rules)
+		if answers -= len(result.Answer); answers < 0 {
+			result.Answer = nil
+		}
 		if err := ctx.Err(); err != nil {
 			return report, err // the caller has left: nothing is known of the version
 		}
@@ -176,14 +183,14 @@ func (g *Goldens) try(
 ) admin.GoldenResult {
 	result := admin.GoldenResult{Golden: one.ID, Name: one.Name, Outputs: []admin.OutputComparison{}}
 	began := time.Now()
-	compared, err := g.ask(ctx, id, one, rules)
+	compared, answer, err := g.ask(ctx, id, one, rules)
 	result.Milliseconds = float64(time.Since(began).Microseconds()) / 1000
 	if err != nil {
 		text := err.Error()
 		result.Error = strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
 		return result
 	}
-	result.Passed, result.Outputs = compared.Agrees, compared.Outputs
+	result.Passed, result.Outputs, result.Answer = compared.Agrees, compared.Outputs, answer
 	for i := range result.Outputs {
 		if result.Outputs[i].Agrees {
 			result.Outputs[i].Worst = nil
@@ -192,20 +199,20 @@ func (g *Goldens) try(
 	return result
 }
 
-// ask sends the request of a golden to a version and compares the answer.
+// ask sends the request of a golden to a version and compares the answer, which it returns where it differs and is short.
 func (g *Goldens) ask(
 	ctx context.Context, id edgewise.ModelID, one admin.Golden, rules []admin.CompareRule,
-) (compared admin.AnswerComparison, err error) {
+) (compared admin.AnswerComparison, answer json.RawMessage, err error) {
 	if ctx.Err() != nil {
-		return compared, edgewise.Errorf("golden.ask", edgewise.Deadline, "not run: all goldens together may take %v", allTime)
+		return compared, nil, edgewise.Errorf("golden.ask", edgewise.Deadline, "not run: all goldens together may take %v", allTime)
 	}
 	data, err := g.config.Files.Get(one.Digest, example.MaxBytes)
 	if err != nil {
-		return compared, err
+		return compared, nil, err
 	}
 	e, err := example.Decode(data)
 	if err != nil {
-		return compared, err
+		return compared, nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, runTime)
 	defer cancel()
@@ -217,21 +224,25 @@ func (g *Goldens) ask(
 	resp, err := g.config.Infer.Infer(ctx, req)
 	if err != nil {
 		if edgewise.KindOf(err) == edgewise.Deadline {
-			return compared, edgewise.Errorf("golden.ask", edgewise.Deadline, "no answer within %v", runTime)
+			return compared, nil, edgewise.Errorf("golden.ask", edgewise.Deadline, "no answer within %v", runTime)
 		}
-		return compared, err
+		return compared, nil, err
 	}
 	defer resp.Release()
-	return compare.Answers(rules, e.Outputs, resp.Outputs), nil
+	if compared = compare.Answers(rules, e.Outputs, resp.Outputs); !compared.Agrees {
+		answer = kserve.ShortAnswer(resp, maxAnswer)
+	}
+	return compared, answer, nil
 }
 
-// bound takes the least interesting out of a report until it is within its bound: outputs that agree, the worst elements,
-// all outputs.
+// bound takes the least interesting out of a report until it is within its bound: outputs that agree, answers, the worst
+// elements, all outputs.
 func bound(report *admin.GoldenReport) {
 	for _, less := range []func(*admin.GoldenResult){
 		func(r *admin.GoldenResult) {
 			r.Outputs = slices.DeleteFunc(r.Outputs, func(out admin.OutputComparison) bool { return out.Agrees })
 		},
+		func(r *admin.GoldenResult) { r.Answer = nil },
 		func(r *admin.GoldenResult) {
 			for i := range r.Outputs {
 				r.Outputs[i].Worst = nil

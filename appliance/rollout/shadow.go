@@ -3,7 +3,6 @@ package rollout
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -170,7 +169,7 @@ func ofTheCandidate(err error) bool {
 
 // difference returns how the candidate's answer, or its error, differs from that of the live version; nil: it agrees.
 func (h *shadow) difference(f *tap.Finished, resp *edgewise.Response, err error) *admin.RolloutDifference {
-	d := &admin.RolloutDifference{Time: f.Began.UTC(), Request: f.Request.ID, Live: answerOf(f.Response)}
+	d := &admin.RolloutDifference{Time: f.Began.UTC(), Request: f.Request.ID, Live: kserve.ShortAnswer(f.Response, maxAnswer)}
 	if err != nil {
 		text := err.Error()
 		d.Error, d.Part = strings.ToValidUTF8(text[:min(len(text), maxReason)], ""), 1
@@ -180,7 +179,7 @@ func (h *shadow) difference(f *tap.Finished, resp *edgewise.Response, err error)
 	if found.Agrees {
 		return nil
 	}
-	d.Candidate = answerOf(resp)
+	d.Candidate = kserve.ShortAnswer(resp, maxAnswer)
 	for _, out := range found.Outputs {
 		if out.Agrees {
 			continue
@@ -193,22 +192,6 @@ func (h *shadow) difference(f *tap.Finished, resp *edgewise.Response, err error)
 		d.Outputs = append(d.Outputs, out)
 	}
 	return d
-}
-
-// answerOf returns an answer as the inference protocol has it, nil for one that is too large or has no JSON form.
-func answerOf(resp *edgewise.Response) json.RawMessage {
-	size := 0
-	for i := range resp.Outputs {
-		size += len(resp.Outputs[i].Data)
-	}
-	if size > maxAnswer {
-		return nil
-	}
-	text, _, err := kserve.AppendInferResponse(nil, &kserve.InferRequest{}, resp)
-	if err != nil || !json.Valid(text) {
-		return nil
-	}
-	return text
 }
 
 // shadowed is what a shadow has measured. It is stored.

@@ -1,7 +1,7 @@
 // Goldens: a tried request kept as one; an uploaded version that answers it otherwise does not go live, and its report says by how
 // much; a rule by keyboard that lets it pass; a golden deleted and taken back.
-import { check, equal, scenario } from './harness.mjs';
-import { times } from './onnx.mjs';
+import { check, equal, press, scenario } from './harness.mjs';
+import { detector, times } from './onnx.mjs';
 import { round } from './round.mjs';
 
 export default () => scenario({}, async (box, visitor) => {
@@ -44,4 +44,22 @@ export default () => scenario({}, async (box, visitor) => {
   await page.getByRole('heading', { name: 'No goldens yet' }).waitFor();
   await page.getByRole('button', { name: 'Undo' }).click();
   await golden.waitFor();
+  await pictures(visitor, admin);
 });
+
+/** A version that finds other boxes: its report shows both answers on the picture of the request, and the list of versions says how it went. */
+async function pictures(visitor, admin) {
+  const { page } = visitor;
+  for (const [factor, promote] of [[1, true], [0.5, false]]) {
+    const pushed = await admin.fetch(`/api/v1/models/eye/versions?promote=${promote}&file=model.onnx`, { method: 'POST', body: detector(factor), headers: { 'Content-Type': 'application/octet-stream' } });
+    check(pushed.ok, `pushing: ${await pushed.clone().text()}`);
+  }
+  const data = Array.from({ length: 3 * 32 * 32 }, (_, i) => (i % 32) / 32);
+  await admin.call('POST', '/models/eye/goldens?name=street', { inputs: [{ name: 'image', datatype: 'FP32', shape: [1, 3, 32, 32], data }] });
+  equal((await admin.call('POST', '/models/eye/versions/2/goldens')).failed, 1, 'the goldens that version 2 fails');
+  await visitor.open('/models/eye/versions', 'eye');
+  await press(page.getByRole('link', { name: 'Goldens of version 2: fails 1' }), 'Enter');
+  await press(page.getByRole('button', { name: 'Show both answers of street' }), 'Enter');
+  for (const name of ['Expected', 'Answered']) await page.getByRole('region', { name, exact: true }).locator('svg[data-boxes="2"]').waitFor();
+  equal(await round(visitor, [['/models/eye/goldens?version=2', 'eye']]), [], 'what axe and the phone found');
+}

@@ -1,6 +1,6 @@
 // Recording: started by keyboard with a mask, requests appear without what is masked; one that is not masked becomes a golden; one is
 // deleted, then all. An operator sees no way to them.
-import { Visitor, check, equal, password, scenario, until } from './harness.mjs';
+import { Visitor, check, equal, password, press, scenario, until } from './harness.mjs';
 import { times } from './onnx.mjs';
 import { round } from './round.mjs';
 
@@ -45,6 +45,10 @@ export default () => scenario({}, async (box, visitor) => {
 
   await page.getByRole('button', { name: 'Delete request 2' }).click();
   await page.getByText('Kept: 1').waitFor();
+  for (let i = 0; i < 50; i++) await recorded(2 + i);
+  await press(page.getByRole('button', { name: 'Show older ones' }), 'Enter');
+  await page.getByRole('button', { name: 'Delete request 1', exact: true }).waitFor();
+  await until('the last of all to be shown', async () => (await page.getByRole('button', { name: 'Show older ones' }).count()) === 0);
   await page.getByRole('button', { name: 'Stop recording' }).click();
   await page.getByText('Off', { exact: true }).waitFor();
   await page.getByRole('button', { name: 'Delete all' }).click();

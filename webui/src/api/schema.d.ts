@@ -2859,6 +2859,8 @@ export interface components {
             error?: string;
             milliseconds: number;
             outputs: components["schemas"]["OutputComparison"][];
+            /** @description the one that failed, as the inference protocol has it; absent above 8 KiB, and where a report has no room for more */
+            answer?: Record<string, never>;
         };
         Deployment: {
             /** Format: int64 */

@@ -155,15 +155,30 @@ type Output = { name: string; datatype: string; shape: number[]; data?: unknown[
 /** Reads a response; the JSON has a length when binary tensors follow it. */
 export function unpack(bytes: Uint8Array, head: number): { meta: Record<string, unknown>; outputs: Tensor[] } {
   const meta = JSON.parse(new TextDecoder().decode(bytes.subarray(0, head || bytes.length)));
+  return { meta, outputs: tensorsOf(meta.outputs, bytes, head) };
+}
+
+function tensorsOf(list: Output[], bytes: Uint8Array, head: number): Tensor[] {
   let at = head;
-  const outputs = (meta.outputs as Output[]).map((o): Tensor => {
+  return list.map((o): Tensor => {
     const size = o.parameters?.binary_data_size;
     if (size === undefined) return { ...o, data: fromJSON(o) };
     const block = bytes.subarray(at, at + size);
     at += size;
     return { name: o.name, datatype: o.datatype, shape: o.shape, data: decode(o.datatype, block) };
   });
-  return { meta, outputs };
+}
+
+/** Reads the tensors of an answer in JSON. */
+export const outputsOf = (answer: Record<string, unknown>): Tensor[] => tensorsOf(answer.outputs as Output[], new Uint8Array(), 0);
+
+/** Reads an example: docs/formats/example.md. */
+export function example(bytes: Uint8Array): { inputs: Tensor[]; outputs: Tensor[] } {
+  const end = bytes.indexOf(10) + 1;
+  const text = (part: Uint8Array) => JSON.parse(new TextDecoder().decode(part));
+  const { request, answer } = text(bytes.subarray(0, end)) as Record<'request' | 'answer', { json: number; all: number }>;
+  const [asked, told] = [bytes.slice(end, end + request.all), bytes.slice(end + request.all, end + request.all + answer.all)];
+  return { inputs: tensorsOf(text(asked.subarray(0, request.json)).inputs, asked, request.json), outputs: unpack(told, answer.json).outputs };
 }
 
 function fromJSON(o: Output): Tensor['data'] {

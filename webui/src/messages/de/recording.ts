@@ -16,6 +16,7 @@ export const recording: Messages['recording'] = {
   isOn: (model) => `Anfragen an ${model} werden aufgezeichnet.`,
   isOff: (model) => `Anfragen an ${model} werden nicht mehr aufgezeichnet.`,
   latestNotRecorded: 'Die letzte Anfrage wurde nicht aufgezeichnet:',
+  older: 'Ältere zeigen',
   recordedRequests: 'Aufgezeichnete Anfragen',
   kept: (n, size) => `Aufgehoben: ${n}, ${size} auf der Platte.`,
   lost: (skipped, dropped) => `Nicht aufgezeichnet seit dem Start: ${skipped}; verworfen, von allen Modellen: ${dropped}.`,

@@ -52,5 +52,9 @@ export const rollouts: Messages['rollouts'] = {
   conditions: { error_rate: 'Fehlerrate', latency: 'Latenz', disagreement: 'Abweichende Antworten', metric: 'Messgröße' },
   compared: (n, different) => `${plural(n, { one: '# Antwort', other: '# Antworten' })} verglichen, davon ${different} verschieden`,
   metricOf: { clients: (name) => `${name}, in Antworten an Clients`, shadow: (name) => `${name}, in Antworten auf dieselben Anfragen` },
+  worst: 'Die Antworten, die am meisten abweichen',
+  showWorst: 'Die Antworten zeigen, die am meisten abweichen',
+  candidate: (version) => `Version ${version}`,
+  part: (p) => `${p} davon weichen ab`,
   events: 'Was geschehen ist',
 };

@@ -14,6 +14,7 @@ export const recording = {
   isOn: (model: string) => `Requests to ${model} are recorded.`,
   isOff: (model: string) => `Requests to ${model} are no longer recorded.`,
   latestNotRecorded: 'The latest request was not recorded:',
+  older: 'Show older ones',
   recordedRequests: 'Recorded requests',
   kept: (n: string, size: string) => `Kept: ${n}, ${size} on the disk.`,
   lost: (skipped: string, dropped: string) => `Not recorded since the start: ${skipped}; dropped, of all models: ${dropped}.`,

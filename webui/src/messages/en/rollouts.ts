@@ -51,5 +51,9 @@ export const rollouts = {
   conditions: { error_rate: 'Error rate', latency: 'Latency', disagreement: 'Disagreement', metric: 'Metric' },
   compared: (n: number, different: number) => `${plural(n, { one: '# answer', other: '# answers' })} compared, ${different} of them different`,
   metricOf: { clients: (name: string) => `${name}, in answers to clients`, shadow: (name: string) => `${name}, in answers to the same requests` },
+  worst: 'The answers that differ most',
+  showWorst: 'Show the answers that differ most',
+  candidate: (version: number) => `Version ${version}`,
+  part: (p: string) => `${p} of it differ`,
   events: 'What has happened',
 };
