@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,8 +84,13 @@ func (t *task) process(command child.Command) (*child.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	release, err := command.Program(arguments, child.Limits{Memory: uint64(m.Memory), FileSize: uint64(m.Scratch)},
-		child.Permission{Pairs: true, Network: m.Network, Forks: m.Processes})
+	limits := child.Limits{
+		Memory:   uint64(m.Memory),
+		FileSize: uint64(cmp.Or(m.Scratch, m.Output)), // a program without mmap writes to the output memory as to a file
+	}
+	release, err := command.Program(arguments, limits, child.Permission{
+		Pairs: true, Network: m.Network, Forks: m.Processes,
+	})
 	if err != nil {
 		return nil, err
 	}
