@@ -102,6 +102,32 @@ size_t whole(const std::string& text) {
   return text.size();
 }
 
+// character returns the bytes of the UTF-8 character at a place, 0 when there is none.
+size_t character(const std::string& text, size_t at) {
+  auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  auto c = byte(at), next = byte(at + 1);
+  if (c < 0x80) return 1;
+  if (c < 0xc2 || c > 0xf4) return 0;
+  size_t n = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+  if ((c == 0xe0 && next < 0xa0) || (c == 0xed && next > 0x9f) || (c == 0xf0 && next < 0x90) ||
+      (c == 0xf4 && next > 0x8f))
+    return 0;
+  for (size_t i = 1; i < n; i++)
+    if ((byte(at + i) & 0xc0) != 0x80) return 0;
+  return n;
+}
+
+// valid returns a text with U+FFFD for each byte that is part of no character: tokens may be any bytes.
+std::string valid(const std::string& text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    auto n = character(text, at);
+    out += n > 0 ? text.substr(at, n) : "\xef\xbf\xbd";
+    at += std::max<size_t>(n, 1);
+  }
+  return out;
+}
+
 // begun returns how many bytes at the front of text cannot be the beginning of a stop string.
 size_t begun(const std::string& text, const std::vector<std::string>& stops) {
   size_t safe = text.size();
@@ -157,7 +183,7 @@ struct Generation {
   void send() {
     auto n = ready();
     if (n == 0 && !finished) return;
-    auto response = call->respond({Output::strings("text_output", {1}, {text.substr(0, n)})});
+    auto response = call->respond({Output::strings("text_output", {1}, {valid(text.substr(0, n))})});
     text.erase(0, n);
     if (finished) {
       response.parameters["prompt_tokens"] = static_cast<int64_t>(prompt.size());
@@ -325,13 +351,13 @@ std::string Text::signature() {
            (optional ? ",\"optional\":true}" : "}");
   };
   std::string inputs = tensor("text_input", "STRING", "1", false);
-  for (auto& [name, type] : std::map<const char*, const char*>{{"stream", "BOOL"},
-                                                               {"max_tokens", "INT32"},
-                                                               {"temperature", "FP32"},
-                                                               {"top_k", "INT32"},
-                                                               {"top_p", "FP32"},
-                                                               {"seed", "UINT64"},
-                                                               {"sampling_parameters", "STRING"}})
+  for (auto& [name, type] : std::vector<std::pair<const char*, const char*>>{{"stream", "BOOL"},
+                                                                             {"max_tokens", "INT32"},
+                                                                             {"temperature", "FP32"},
+                                                                             {"top_k", "INT32"},
+                                                                             {"top_p", "FP32"},
+                                                                             {"seed", "UINT64"},
+                                                                             {"sampling_parameters", "STRING"}})
     inputs += "," + tensor(name, type, "1", true);
   inputs += "," + tensor("stop", "STRING", "-1", true);
   return "{\"inputs\":[" + inputs + "],\"outputs\":[" + tensor("text_output", "STRING", "1", false) +

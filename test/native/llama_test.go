@@ -144,8 +144,8 @@ func TestTextsAreThoseOfTheModelsDefinition(t *testing.T) {
 				t.Errorf("%q is no good prompt: the margin is %v", prompt, margin)
 			}
 			got := answers[i]
-			if got.err != nil || got.text != string(want) {
-				t.Errorf("%q with %d sequences: got %q (%v), want %q", prompt, sequences, got.text, got.err, want)
+			if text := string([]rune(string(want))); got.err != nil || got.text != text {
+				t.Errorf("%q with %d sequences: got %q (%v), want %q", prompt, sequences, got.text, got.err, text)
 			}
 			reason := "length"
 			if tokens < 40 {
