@@ -156,3 +156,32 @@ func TestOpenAIModels(t *testing.T) {
 		}
 	}
 }
+
+// boundKeys knows one key, which is bound to a model.
+type boundKeys struct{ httpapi.Accounts }
+
+// Bearer returns a key that is bound to the model "echo".
+func (boundKeys) Bearer(string, bool) (*edgewise.Principal, func(), error) {
+	return &edgewise.Principal{Kind: "key", Name: "k", Rights: edgewise.Infer, Models: []string{"echo"}}, nil, nil
+}
+
+func TestAKeyThatIsBoundToAModelReachesNoOtherByItsBody(t *testing.T) {
+	ts := startServerWith(t, nil, func(d *httpapi.Deps) { d.Accounts = boundKeys{} })
+	ts.engine.writes = true
+	for _, name := range []string{"writer", "none"} {
+		resp, body := ts.do(t, "POST", "/v1/completions", `{"model":"`+name+`","prompt":"a"}`, "Authorization", "Bearer x")
+		if resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "is bound to the models echo") ||
+			!strings.Contains(body, `"type":"permission_error"`) {
+			t.Errorf("%s: %d %s", name, resp.StatusCode, body)
+		}
+	}
+	if _, body := ts.do(t, "GET", "/v1/models", "", "Authorization", "Bearer x"); body != `{"object":"list","data":[],"models":["echo"]}` {
+		t.Errorf("the list is %s", body)
+	}
+	if resp, body := ts.do(t, "POST", "/v1/models/echo:predict", fourRow, "Authorization", "Bearer x"); body != fourBack {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	if resp, _ := ts.do(t, "POST", "/v1/models/writer:predict", fourRow, "Authorization", "Bearer x"); resp.StatusCode != 403 {
+		t.Errorf("another model: %d", resp.StatusCode)
+	}
+}
