@@ -3,6 +3,7 @@ package appliance
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -54,6 +55,7 @@ type conforming struct {
 	t      *testing.T
 	next   http.RoundTripper
 	router routers.Router
+	seen   sync.Map // answers that were compared with the document, by operation, status and body
 }
 
 func conform(t *testing.T, next http.RoundTripper) http.RoundTripper {
@@ -66,7 +68,7 @@ func conform(t *testing.T, next http.RoundTripper) http.RoundTripper {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &conforming{t, next, router}
+	return &conforming{t: t, next: next, router: router}
 }
 
 func (c *conforming) CloseIdleConnections() {
@@ -104,6 +106,10 @@ func (c *conforming) RoundTrip(req *http.Request) (*http.Response, error) {
 		},
 	}
 	in.SetBodyBytes(body)
+	answer := fmt.Sprintln(req.Method, route.Path, res.StatusCode, res.Header.Get("Content-Type"), string(body))
+	if _, known := c.seen.LoadOrStore(answer, true); known {
+		return res, nil
+	}
 	if err := openapi3filter.ValidateResponse(context.Background(), in); err != nil {
 		c.t.Errorf("%s %s: %d %.300s\ndoes not conform to the document: %v", req.Method, req.URL.Path, res.StatusCode, body, err)
 	}

@@ -126,7 +126,7 @@ func (v *visitor) openStream(t *testing.T) (inference.GRPCInferenceService_Model
 
 func TestWhateverAKeyDoesEndsWithIt(t *testing.T) {
 	h, anna := runReal(t)
-	anna.live("slow", onnxgen.Slow(5000).Bytes())
+	anna.live("slow", onnxgen.SlowOnZeros(5000).Bytes())
 	anna.live("large", large().Bytes())
 	all := admin.KeyNew{Name: "all", Rights: []string{"read", "infer", "operate", "admin"}}
 	input := `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,16],"data":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}`

@@ -2,8 +2,12 @@ package e2e
 
 import (
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net/http"
 	"strconv"
@@ -159,20 +163,54 @@ func repeated(n int, format string) string {
 	return strings.Join(list, ",")
 }
 
-// gzipped is n spaces.
+// gzipped is n spaces. After the first block of them all others are compressed to the same bytes, which are made once:
+// the race detector would watch each step of compressing hundreds of megabytes.
 func gzipped(t *testing.T, n int) string {
+	t.Helper()
+	const size = 1 << 20
+	block := bytes.Repeat([]byte(" "), size)
 	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	block := bytes.Repeat([]byte(" "), 1<<20)
-	for n > 0 {
-		k := min(n, len(block))
-		if _, err := w.Write(block[:k]); err != nil {
+	w, err := flate.NewWriter(&b, flate.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compressed := func(k int) string {
+		b.Reset()
+		_, err := w.Write(block[:k])
+		if err = errors.Join(err, w.Flush()); err != nil {
 			t.Fatal(err)
 		}
-		n -= k
+		return b.String()
 	}
+	whole, sum := n/size, crc32.NewIEEE()
+	for range whole {
+		_, _ = sum.Write(block)
+	}
+	_, _ = sum.Write(block[:n%size])
+	text := "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+	if whole > 0 {
+		text += compressed(size)
+	}
+	if whole > 1 {
+		text += strings.Repeat(compressed(size), whole-1)
+	}
+	text += compressed(n % size)
+	b.Reset()
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return b.String()
+	end := binary.LittleEndian.AppendUint32(nil, sum.Sum32())
+	return text + b.String() + string(binary.LittleEndian.AppendUint32(end, uint32(n)))
+}
+
+func TestWhatIsGzippedInBlocksIsAsLongAsItSays(t *testing.T) {
+	for _, n := range []int{0, 7, 1 << 20, 3<<20 + 5} {
+		r, err := gzip.NewReader(strings.NewReader(gzipped(t, n)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(r); err != nil || string(got) != strings.Repeat(" ", n) {
+			t.Errorf("%d spaces: got %d bytes, %v", n, len(got), err)
+		}
+	}
 }

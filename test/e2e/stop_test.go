@@ -22,9 +22,13 @@ import (
 // slowWork is in billions of operations: some 100 ms, and four times that with all callers.
 const slowWork = 24.0
 
-// sixteen is a request of the slow model.
-var sixteen = `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,16],"data":[` +
-	strings.TrimSuffix(strings.Repeat("1,", 16), ",") + `]}]}`
+// sixteen and sixteenZeros are requests of the slow model.
+var sixteen, sixteenZeros = sixteenOf("1"), sixteenOf("0")
+
+func sixteenOf(value string) string {
+	return `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,16],"data":[` +
+		strings.TrimSuffix(strings.Repeat(value+",", 16), ",") + `]}]}`
+}
 
 // call is what became of one request.
 type call struct {
@@ -152,10 +156,10 @@ func callOnce(c net.Conn, reader *bufio.Reader, sent *atomic.Int64) (result call
 func TestStopIsBoundedAndSaysWhatItCut(t *testing.T) {
 	const stuckWork, grace = 20_000.0, 10 * time.Second // work for minutes
 	b := serveReady(t, t.TempDir(), "--set", "shutdown.timeout=500ms")
-	b.upload("slow", "", onnxgen.Slow(stuckWork))
+	b.upload("slow", "", onnxgen.SlowOnZeros(stuckWork))
 	lost := make(chan error, 1)
 	go func() {
-		res, err := http.Post(b.url+"/v2/models/slow/infer", mimeJSON, strings.NewReader(sixteen))
+		res, err := http.Post(b.url+"/v2/models/slow/infer", mimeJSON, strings.NewReader(sixteenZeros))
 		if err == nil {
 			_ = res.Body.Close()
 			err = fmt.Errorf("answered %s", res.Status)

@@ -306,7 +306,7 @@ func TestAClientThatLeavesEndsItsRunningRequest(t *testing.T) {
 	for _, isolation := range []string{"none", "process"} {
 		t.Run(isolation, func(t *testing.T) {
 			b := serveReady(t, t.TempDir(), "--set", "engine.isolation="+isolation)
-			b.upload("slow", "", onnxgen.Slow(20_000))
+			b.upload("slow", "", onnxgen.SlowOnZeros(20_000))
 			body := fmt.Sprintf(`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,16],"data":[%s0]}]}`, strings.Repeat("0,", 15))
 			conn := b.raw(t, fmt.Sprintf("POST /v2/models/slow/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 			await(t, "the run", func() bool { return b.started("slow") == 1 })
