@@ -191,6 +191,8 @@ async function story(box, visitor, admin) {
   const card = await roll(3, 'eights.onnx', retrained(swap(eight, b)), 5000, 'rolled back');
   await card.getByText(/^disagreement: \d+ of \d+ answers of the candidate differ/).first().waitFor();
   equal(await live(), 1, 'the live version after one that reads an 8 as a B');
+  await press(card.getByRole('button', { name: 'Show the answers that differ most' }), 'Enter');
+  await card.getByRole('region', { name: 'The answers that differ most' }).getByText(/differ, 0 may/).first().waitFor();
 
   await roll(4, 'better.onnx', retrained((numbers) => { for (let i = 0; i < numbers.length; i++) numbers[i] *= 1.0001; }), 30, 'done');
   equal(await live(), 4, 'the live version after a good one');
