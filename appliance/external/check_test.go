@@ -42,6 +42,7 @@ func TestABackendIsFoundWithItsProblem(t *testing.T) {
 		"good":    "protocol: 1\ncommand: [/bin/true]\nfile: model.x\nmemory: 1GiB\n",
 		"old":     "protocol: 7\ncommand: [/bin/true]\n",
 		"missing": "protocol: 1\ncommand: [\"${backend}/program\"]\n",
+		"remote":  "protocol: 1\naddress: unix:/run/x.sock\n",
 		"typo":    "protocol: 1\ncomand: [/bin/true]\n",
 		"twice":   "protocol: 1\ncommand: [/bin/true]\nplatforms: [good]\n",
 	} {
@@ -63,7 +64,8 @@ func TestABackendIsFoundWithItsProblem(t *testing.T) {
 	}
 	all := strings.Join(told, "\n")
 	for _, want := range []string{
-		"good \n", "missing there is no program ", "protocol: want 1, got 7", "backend.yaml:2: ", `platform "good" is that of the backend in`,
+		"good \n", "missing there is no program ", "protocol: want 1, got 7", "typo/backend.yaml:2: ",
+		"remote/backend.yaml:2: ", `platform "good" is that of the backend in`,
 	} {
 		if !strings.Contains(all+"\n", want) {
 			t.Errorf("%q is missing in\n%s", want, all)

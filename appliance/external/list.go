@@ -19,10 +19,6 @@ func (b *Backend) List() []admin.Backend {
 				LoadSeconds: m.LoadTimeout.Seconds(),
 			},
 		}
-		if len(m.Command) == 0 {
-			list = append(list, shown)
-			continue
-		}
 		if program := m.expand(m.Command[0], nil); !found(program) {
 			shown.Usable, shown.Problem = false, "there is no program "+program
 		}

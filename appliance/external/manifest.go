@@ -25,7 +25,6 @@ const ManifestFile = "backend.yaml"
 type Manifest struct {
 	Protocol int      `json:"protocol"`
 	Command  []string `json:"command"` // the program and its arguments
-	Address  string   `json:"address"` // instead of a command: where a server of the v2 protocol listens
 	// the models that it serves: platforms, of which the first is the name of the folder where there are none, and the
 	// default name of a model's file; empty: a model is a configuration alone
 	Platforms []string `json:"platforms"`
@@ -129,9 +128,8 @@ func (m *Manifest) check() error {
 		}
 	}
 	problem(edgewise.CheckName(m.Name) != nil, "the folder's name %q is no name of a backend", m.Name)
-	problem(m.Address == "" && m.Protocol != backend.Version, "protocol: want %d, got %d", backend.Version, m.Protocol)
-	problem(m.Address == "" && (len(m.Command) == 0 || m.Command[0] == ""), "command: the program is missing")
-	problem(m.Address != "" && len(m.Command) > 0, "address: a backend has a command or an address")
+	problem(m.Protocol != backend.Version, "protocol: want %d, got %d", backend.Version, m.Protocol)
+	problem(len(m.Command) == 0 || m.Command[0] == "", "command: the program is missing")
 	problem(len(m.Platforms) > maxFormats, "platforms: %d of them, at most %d are allowed", len(m.Platforms), maxFormats)
 	problem(slices.Contains(m.Platforms, ""), "platforms: one is empty")
 	problem(m.File != "" && (filepath.Ext(m.File) == "" || filepath.Base(m.File) != m.File),
