@@ -258,12 +258,12 @@ func TestTheExampleInPerlKeepsEachRule(t *testing.T) {
 func TestTextsOfAGGUFFileAreStreamed(t *testing.T) {
 	t.Parallel()
 	model := gguf.New(3, 0.5)
-	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "model.gguf"), model.File(), 0o600); err != nil {
+	path := filepath.Join(t.TempDir(), "small.gguf")
+	if err := os.WriteFile(path, model.File(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b := serveReady(t, t.TempDir())
-	b.must("model", "push", "small", folder)
+	b.must("model", "push", "small", path)
 	for _, prompt := range []string{"abc", "hello w", "xyz"} {
 		status, events := b.send(http.MethodPost, "/v2/models/small/generate_stream",
 			[]byte(fmt.Sprintf(`{"text_input": %q, "max_tokens": 40, "temperature": 0}`, prompt)), "Content-Type", mimeJSON)

@@ -27,7 +27,7 @@ func (p commands) push() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push NAME PATH...",
 		Short: "Upload a model file, or a folder of files, as a new version and make it live",
-		Long: "Push uploads PATH: one .onnx or .wasm file, or a folder with it and what belongs to it (config.pbtxt, external data, labels).\n" +
+		Long: "Push uploads PATH: the file of a model, such as model.onnx, or a folder with it and what belongs to it (config.pbtxt, labels).\n" +
 			"Files in which an .onnx file keeps its weights, such as net.onnx.data, are uploaded with it; more files may be named behind it.\n" +
 			"An ensemble is a configuration alone: one .pbtxt, .yaml or .json file, or a folder with it.\n" +
 			"The box loads the version before it makes it live; when that fails, what was live stays live,\n" +
@@ -36,7 +36,7 @@ func (p commands) push() *cobra.Command {
 			return cli.Arguments("NAME", "PATH")(cmd, args[:min(len(args), 2)])
 		},
 		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
-			v, err := pathVersion(args[0], args[1], args[2:]...)
+			v, err := pathVersion(formatsOf(ctx, box), args[0], args[1], args[2:]...)
 			if err != nil {
 				return err
 			}
@@ -74,9 +74,24 @@ func describePush(w io.Writer, v *admin.Version, live bool) {
 	describeChanges(w, v.SignatureChanges)
 }
 
+// formatsOf returns the formats of this program and those of the box's backends; without an answer the former alone.
+func formatsOf(ctx context.Context, box *client.Client) edgewise.Formats {
+	formats := appliance.Formats()
+	backends, err := box.Backends(ctx)
+	if err != nil {
+		return formats
+	}
+	for _, b := range backends {
+		if b.Usable && b.File != "" {
+			formats = append(formats, edgewise.Format{Backend: b.Name, File: b.File})
+		}
+	}
+	return formats
+}
+
 // pathVersion makes a version of one file, stored as model.onnx, model.wasm or config.pbtxt by its extension, with the
 // files in which it keeps its weights and with others, or of a folder's files.
-func pathVersion(name, path string, others ...string) (repository.Version, error) {
+func pathVersion(formats edgewise.Formats, name, path string, others ...string) (repository.Version, error) {
 	if err := edgewise.CheckName(name); err != nil {
 		return repository.Version{}, cli.Usage(err)
 	}
@@ -96,7 +111,7 @@ func pathVersion(name, path string, others ...string) (repository.Version, error
 	if info.Size() == 0 {
 		return repository.Version{}, edgewise.Errorf("model.push", edgewise.Invalid, "%s is empty", path)
 	}
-	stored, err := storedName(path)
+	stored, err := storedName(formats, path)
 	if err != nil {
 		return repository.Version{}, err
 	}
@@ -152,8 +167,7 @@ func addFile(v *repository.Version, stored, source string) error {
 }
 
 // storedName returns the name on the box of a version's only file, by the extension of its name here.
-func storedName(path string) (string, error) {
-	formats := appliance.Formats()
+func storedName(formats edgewise.Formats, path string) (string, error) {
 	if f, ok := formats.OfFile(filepath.Base(path)); ok {
 		return f.File, nil
 	}
