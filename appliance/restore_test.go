@@ -51,7 +51,6 @@ func openStorage(t testing.TB, dir string) *storage {
 	a := &App{
 		formats: Formats(), config: config.Default(), logger: logger, monitor: monitor.New(nil),
 	}
-	a.external = serving.External(a.config, a.nested(), controller{a}, logger)
 	var err error
 	if a.store, err = store.Open(dir, store.Options{SnapshotEvery: -1, Logger: logger}); err != nil {
 		t.Fatalf("the store does not open: %v", err)
