@@ -2,13 +2,16 @@ package browser
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,6 +46,22 @@ func node(t *testing.T, arguments ...string) *exec.Cmd {
 	return cmd
 }
 
+// abreast is how many scenarios run at the same time.
+const abreast = 2
+
+// longest are the scenarios that take longest. They begin first, so that none of them is left alone at the end.
+var longest = []string{"language", "uploads", "tables", "sweep", "drops", "configuration", "recording", "step", "words", "sound", "history"}
+
+func rank(path string) int {
+	if i := slices.Index(longest, scenario(path)); i >= 0 {
+		return i
+	}
+	return len(longest)
+}
+
+// scenario is the name of the scenario in a file.
+func scenario(path string) string { return strings.TrimSuffix(filepath.Base(path), ".scenario.mjs") }
+
 func TestScenarios(t *testing.T) {
 	real.Program(t)
 	real.Models(t)
@@ -51,23 +70,30 @@ func TestScenarios(t *testing.T) {
 	if err != nil || len(found) < 18 {
 		t.Fatalf("%d scenarios found (%v)", len(found), err)
 	}
-	slots := make(chan struct{}, 2)
 	if *minutes > 0 {
 		found = append(found, "soak.long.scenario.mjs")
 	}
+	slices.SortStableFunc(found, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	queue := make(chan string, len(found))
 	for _, path := range found {
-		name := strings.TrimSuffix(filepath.Base(path), ".scenario.mjs")
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			out, err := node(t, "test/run.mjs", name).CombinedOutput()
-			if err != nil {
-				t.Fatalf("%v\n%s", err, out)
+		queue <- scenario(path)
+	}
+	close(queue)
+	var work sync.WaitGroup
+	for range abreast {
+		work.Go(func() {
+			for name := range queue {
+				t.Run(name, func(t *testing.T) {
+					out, err := node(t, "test/run.mjs", name).CombinedOutput()
+					if err != nil {
+						t.Fatalf("%v\n%s", err, out)
+					}
+					t.Logf("%s", out)
+				})
 			}
-			t.Logf("%s", out)
 		})
 	}
+	work.Wait()
 }
 
 func TestUnitsOfThePage(t *testing.T) {
