@@ -145,8 +145,9 @@ func TestAReaderHoldsTheModelBack(t *testing.T) {
 }
 
 func TestAStreamThatEndsCancelsItsRequests(t *testing.T) {
-	ts, ended := start(t, nil), make(chan error, 8)
+	ts, begun, ended := start(t, nil), make(chan struct{}, 8), make(chan error, 8)
 	ts.engine.onInfer(func(ctx context.Context, req *edgewise.Request) error {
+		begun <- struct{}{}
 		context.AfterFunc(ctx, func() { ended <- ctx.Err() })
 		return nil
 	})
@@ -156,6 +157,9 @@ func TestAStreamThatEndsCancelsItsRequests(t *testing.T) {
 		send(t, st, "a", 1000, talk(1<<40, nil))
 	}
 	hear(t, st, 100)
+	for range 8 {
+		<-begun // a request that is still on its way when the stream ends never begins
+	}
 	cancel()
 	for range 8 {
 		<-ended
