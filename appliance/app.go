@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -28,11 +29,14 @@ type Hooks struct {
 	Welcome func(w Welcome)
 	// Ready is called once everything that is stored as wanted, and everything imported, has been loaded or has failed.
 	Ready func()
+	// Hurry ends the time of shutdown.delay when something comes from it. Nil: the time passes.
+	Hurry <-chan os.Signal
 }
 
-// Run listens, applies the stored desired states, imports the repositories and serves until ctx ends. Then it stops in order:
-// not ready, no new connections, the requests in flight are answered, every model is unloaded, the store is closed; all
-// within the configured time. It returns nil after an orderly stop. It is called once and leaves nothing running.
+// Run listens, applies the stored desired states, imports the repositories and serves until ctx ends. Then it stops in
+// order: not ready; after shutdown.delay no new connections, the requests in flight are answered, every model is unloaded,
+// the store is closed, all within shutdown.timeout. It returns nil after an orderly stop. It is called once and leaves
+// nothing running.
 func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	d, err := a.open()
 	if err != nil {
@@ -53,7 +57,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	a.engine.started.Store(true)
 	a.notify(daemon.SdNotifyReady)
 
-	background, stop := context.WithCancel(ctx)
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var work sync.WaitGroup
 	if d.rest != nil {
@@ -88,7 +92,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	})
 	select {
 	case <-ctx.Done():
-		err = nil
+		err = a.leave(hooks.Hurry, served)
 	case err = <-served:
 	case err = <-failed:
 	}
@@ -116,6 +120,23 @@ func (a *App) settle(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// leave is not ready for as long as load balancers need to find out, and serves meanwhile. It returns why a listener failed.
+func (a *App) leave(hurry <-chan os.Signal, served <-chan error) error {
+	a.engine.ending.Store(true)
+	delay := a.config.Shutdown.Delay
+	if delay == 0 {
+		return nil
+	}
+	a.logger.Info("not ready, and still answering", "for", delay.String())
+	select {
+	case <-time.After(delay):
+	case <-hurry:
+	case err := <-served:
+		return err
+	}
+	return nil
 }
 
 // shutdown stops everything within the configured time.

@@ -347,6 +347,9 @@ type SharedMemory struct {
 
 // Shutdown bounds the stop of the server.
 type Shutdown struct {
+	// Time for which a box that is asked to stop still takes requests while it says that it is not ready, so that load
+	// balancers find out first. A second signal ends it.
+	Delay time.Duration `json:"delay" default:"0s" limit:"0, or 1ms to 1h"`
 	// Time limit for requests in flight at shutdown.
 	Timeout time.Duration `json:"timeout" default:"30s" limit:"0, or 1ms to 1h"`
 }

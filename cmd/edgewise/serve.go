@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"os"
+	"os/signal"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -57,7 +60,9 @@ func (p *program) serve() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return app.Run(cmd.Context(), imports, p.hooks(c, hint))
+			hooks := p.hooks(c, hint)
+			hooks.Hurry = secondSignal(cmd.Context())
+			return app.Run(cmd.Context(), imports, hooks)
 		},
 	}
 	s.Register(cmd)
@@ -68,6 +73,13 @@ func (p *program) serve() *cobra.Command {
 		"accounts or open; open: whoever reaches the box may do everything, for a closed network or a test")
 	cmd.Flags().StringVar(&hint, "hint", "", "print commands to try once ready; \"demo\" for those of the demo's models")
 	return cmd
+}
+
+// secondSignal returns what the signal after the one that ends ctx comes from.
+func secondSignal(ctx context.Context) <-chan os.Signal {
+	signals := make(chan os.Signal, 1)
+	context.AfterFunc(ctx, func() { signal.Notify(signals, os.Interrupt, syscall.SIGTERM) })
+	return signals
 }
 
 // logger writes to standard error.

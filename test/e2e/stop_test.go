@@ -184,6 +184,24 @@ func TestStopIsBoundedAndSaysWhatItCut(t *testing.T) {
 	}
 }
 
+// TestABoxThatIsToStopAnswersUntilItIsLeft asks a box to stop that gives load balancers an hour: it says at once that it
+// is not ready, takes new connections and answers on them, and ends at the second signal.
+func TestABoxThatIsToStopAnswersUntilItIsLeft(t *testing.T) {
+	t.Parallel()
+	b := serveReady(t, t.TempDir(), "--set", "shutdown.delay=1h")
+	b.upload("cat", "", biased(1))
+	b.terminate()
+	await(t, "the box to be not ready", func() bool {
+		status, _ := b.send(http.MethodGet, "/v2/health/ready", nil)
+		return status == http.StatusBadRequest
+	})
+	if status, text := b.send(http.MethodGet, "/v2/health/live", nil); status != http.StatusOK {
+		t.Errorf("live: %d %s", status, text)
+	}
+	b.wantBias("cat", "1", 1)
+	b.stop()
+}
+
 func TestASecondBoxDoesNotOpenTheSameData(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data-in-use")
