@@ -6,7 +6,12 @@ export type Parcel = { name: string; blob: Blob; what: 'file' | 'folder' };
 /** What can be uploaded of files that were dropped or chosen, and why the others cannot. */
 export type Gathered = { parcels: Parcel[]; refused: string[] };
 
-const known = /\.(onnx|wasm|zip|mar|tar|edgewise-backup)$/i;
+const known = /\.(onnx|wasm|pt|gguf|tflite|zip|mar|tar|edgewise-backup)$/i;
+/** Python files are programs of all kinds: those are models that name the class of Triton's Python models. */
+const python = /\.py$/i;
+const pythonClass = 'TritonPythonModel';
+/** Models beside which other files may be. */
+const owning = /\.(onnx|py|pt|gguf|tflite)$/i;
 /** Configurations, and lists of labels. */
 const text = /^config\.|\.(pbtxt|txt|names|json|ya?ml)$/i;
 /** A network whose weights are in other files is small: names are looked for in so many bytes of it. */
@@ -51,24 +56,27 @@ export async function gather(files: File[], folders: Map<string, Entry[]>): Prom
 }
 
 /**
- * Files without a folder: those that belong to an .onnx file become one model with it. Such are net.onnx.data, a file that the
- * network names as that of its weights, and where it is the only network a configuration and labels.
+ * Files without a folder: those that belong to the file of a model become one model with it. Such are net.onnx.data, a file that a
+ * network names as that of its weights, and where it is the only model a configuration and labels, and other Python files.
  */
 export async function loose(files: File[]): Promise<Gathered> {
-  const networks = files.filter((f) => /\.onnx$/i.test(f.name));
+  const models = new Set<File>();
+  for (const file of files) if (known.test(file.name) || (python.test(file.name) && (await mentions(file, pythonClass)))) models.add(file);
+  const networks = [...models].filter((f) => owning.test(f.name));
   const all = { parcels: [], refused: [] } as Gathered;
   const beside = new Map<File, Entry[]>();
-  for (const file of files.filter((f) => !known.test(f.name))) {
+  for (const file of files.filter((f) => !models.has(f))) {
     const owner = await ownerOf(file, networks);
     if (owner) beside.set(owner, [...(beside.get(owner) ?? []), { path: file.name, file }]);
     else all.refused.push(msg.shell.notFileBoxAccepts(file.name));
   }
-  for (const file of files.filter((f) => known.test(f.name))) {
+  for (const file of models) {
     const others = beside.get(file);
     if (!file.size) all.refused.push(msg.shell.fileEmpty(file.name));
     else if (!others) all.parcels.push({ name: file.name, blob: file, what: 'file' });
     else {
-      const made = packed(stem(file), rooted(stem(file), [{ path: 'model.onnx', file }, ...others]));
+      const name = (await declared(others)) || stem(file);
+      const made = packed(name, rooted(name, [{ path: `model.${/\w+$/.exec(file.name)![0].toLowerCase()}`, file }, ...others]));
       all.parcels.push(...made.parcels);
       all.refused.push(...made.refused);
     }
@@ -80,6 +88,7 @@ async function ownerOf(file: File, networks: File[]): Promise<File | undefined> 
   const longest = (list: File[]) => list.sort((a, b) => b.name.length - a.name.length)[0];
   const named = longest(networks.filter((n) => file.name.startsWith(n.name)));
   if (named) return named;
+  if (python.test(file.name)) return networks.length === 1 && python.test(networks[0]!.name) ? networks[0] : undefined;
   if (text.test(file.name)) return networks.length === 1 ? networks[0] : longest(networks.filter((n) => file.name.startsWith(stem(n) + '.')));
   for (const network of networks) if (await mentions(network, file.name)) return network;
   return undefined;
@@ -97,7 +106,15 @@ async function mentions(network: File, name: string): Promise<boolean> {
   return false;
 }
 
-const stem = (f: File) => f.name.replace(/\.onnx$/i, '');
+const stem = (f: File) => f.name.replace(owning, '');
+
+/** The name that a configuration gives its model, before the lists of tensors, which have names, too. */
+async function declared(entries: Entry[]): Promise<string | undefined> {
+  const configuration = entries.find((e) => e.path === 'config.pbtxt')?.file;
+  if (!configuration) return undefined;
+  const head = (await configuration.slice(0, 1 << 20).text()).replaceAll(/#.*/g, '').split(/[[{]/)[0]!;
+  return /(?:^|\s)name\s*:\s*"([\w.,-]+)"/.exec(head)?.[1];
+}
 
 function packed(name: string, entries: Entry[]): Gathered {
   try {

@@ -9,13 +9,13 @@ const parts = {
   core: import.meta.glob('../messages/*.ts', { query: '?sections=core' }),
   setup: import.meta.glob('../messages/*.ts', { query: '?sections=core,setup,password' }),
   shell: import.meta.glob('../messages/*.ts', { query: '?sections=core,shell' }),
-  models: import.meta.glob('../messages/*.ts', { query: '?sections=models,tensors,uploads,selection' }),
-  model: import.meta.glob('../messages/*.ts', { query: '?sections=model,goldens,rollouts,recording,tensors,models,uploads,selection,configuration' }),
+  models: import.meta.glob('../messages/*.ts', { query: '?sections=models,tensors,uploads,selection,backends' }),
+  model: import.meta.glob('../messages/*.ts', { query: '?sections=model,goldens,rollouts,recording,tensors,models,uploads,selection,configuration,backends' }),
   ensembles: import.meta.glob('../messages/*.ts', { query: '?sections=ensembles,tensors' }),
   steps: import.meta.glob('../messages/*.ts', { query: '?sections=steps,tensors' }),
   activity: import.meta.glob('../messages/*.ts', { query: '?sections=activity,history' }),
-  settings: import.meta.glob('../messages/*.ts', { query: '?sections=settings,password,uploads' }),
-  search: import.meta.glob('../messages/*.ts', { query: '?sections=search,settings,activity,history' }),
+  settings: import.meta.glob('../messages/*.ts', { query: '?sections=settings,password,uploads,backends' }),
+  search: import.meta.glob('../messages/*.ts', { query: '?sections=search,settings,activity,history,backends' }),
   reference: import.meta.glob('../messages/*.ts', { query: '?sections=reference' }),
 } satisfies Record<string, Loader>;
 export type Part = keyof typeof parts;

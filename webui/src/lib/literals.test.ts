@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 /** What the page says belongs into src/messages. These files hold texts for programs, or none. */
 const exempt = /\/(messages|api)\/|\.test\.ts$|\.setup\.ts$|\/lib\/(snippets|reference)\.ts$/;
 /** Names that are the same in every language, and keys of the keyboard. */
-const names = /^(Edgewise|gRPC|curl|JSON|GPU|CPU|[KMGT]iB|v2|API|CSV|OpenAPI|CORS|RGB|BGR|AssemblyScript|Rust|Go|ImageNet|Edge|Escape|Enter|Tab|Home|End|Delete|Backspace|Arrow(Up|Down|Left|Right)|Page(Up|Down)|Files|-----BEGIN …)$/;
+const names = /^(Edgewise|TritonPythonModel|gRPC|curl|JSON|GPU|CPU|[KMGT]iB|v2|API|CSV|OpenAPI|CORS|RGB|BGR|AssemblyScript|Rust|Go|ImageNet|Edge|Escape|Enter|Tab|Home|End|Delete|Backspace|Arrow(Up|Down|Left|Right)|Page(Up|Down)|Files|-----BEGIN …)$/;
 const visible = /^(aria-(label|description|valuetext|roledescription)|title|placeholder|alt|label|about|text|hint|data-label)$/;
 /** Functions that take a string which no reader sees: selectors, headers, patterns. */
 const machine = /^(addEventListener|removeEventListener|querySelector(All)?|closest|getPropertyValue|[gs]etAttribute|setHeader|createElement|on|includes|startsWith|endsWith|split|join|replace(All)?|indexOf|[gs]etItem|removeItem|matchMedia|match|test|exec|get|call|send|fetch|ask|leave)$/;

@@ -19,3 +19,4 @@ export { ensembles } from './de/ensembles';
 export { uploads } from './de/uploads';
 export { history } from './de/history';
 export { recording } from './de/recording';
+export { backends } from './de/backends';

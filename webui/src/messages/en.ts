@@ -19,3 +19,4 @@ export { ensembles } from './en/ensembles';
 export { uploads } from './en/uploads';
 export { history } from './en/history';
 export { recording } from './en/recording';
+export { backends } from './en/backends';

@@ -1,0 +1,30 @@
+import type { Messages } from '../../lib/language.svelte';
+import { plural } from '../../lib/plural';
+
+export const backends: Messages['backends'] = {
+  backends: 'Backends',
+  modelOf: (backend) => `Modell des Backends ${backend}`,
+  usable: 'Verwendbar',
+  notUsable: 'Nicht verwendbar',
+  platforms: 'Plattformen',
+  folder: 'Ordner',
+  limits: 'Grenzen eines Prozesses',
+  none: 'Es gibt keine Backends anderer Programme.',
+  memory: (size) => `${size} Speicher`,
+  cores: (n) => plural(n, { one: '# Kern', other: '# Kerne' }),
+  files: (size) => `${size} Dateien`,
+  noFiles: 'schreibt keine Dateien',
+  network: 'darf ins Netz',
+  noNetwork: 'kein Netz',
+  processes: 'darf Prozesse starten',
+  loads: (seconds) => `lädt in ${seconds} s`,
+  logOf: (version) => `Protokoll der Version ${version}`,
+  wholeLog: 'Ganzes Protokoll',
+  noLines: 'Sie hat noch nichts geschrieben.',
+  stop: 'Anhalten',
+  responsesSoFar: (n, time) => `${plural(n, { one: '# Antwort', other: '# Antworten' })}, ${time}`,
+  stopped: 'angehalten',
+  firstLeftOut: (n) => `${plural(n, { one: 'Die erste Antwort wird', other: 'Die ersten # Antworten werden' })} nicht gezeigt.`,
+  fillInFormStream: 'Füllen Sie das Formular aus und führen Sie es aus: Die Antworten erscheinen hier, sobald sie kommen.',
+  noText: (name) => `${name} ist kein Text: Ein Strom nimmt Text und Zahlen`,
+};
