@@ -17,6 +17,8 @@ type Format struct {
 	// Answers says that its versions may be decoupled, and send any number of responses to a request: then its backend's
 	// instances are Answerers.
 	Answers bool
+	// External says that its backend is another program, of which it is known by name: Backend.
+	External bool
 	// Untried says that no request is made up to try its versions: they may do anything with it.
 	Untried bool
 }
@@ -24,9 +26,13 @@ type Format struct {
 // Extension returns the end of the names of all model files of the format, such as ".onnx"; "" when it has no files.
 func (f Format) Extension() string { return path.Ext(f.File) }
 
-// Kind returns the name of the format for people: the extension of its files without the dot, otherwise its platform.
+// Kind returns the name of the format for people: its backend if that is another program, the extension of its files
+// without the dot, otherwise its platform.
 func (f Format) Kind() string {
-	if f.File == "" {
+	switch {
+	case f.External:
+		return f.Backend
+	case f.File == "":
 		return f.Platform
 	}
 	return f.Extension()[1:]

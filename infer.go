@@ -292,6 +292,8 @@ type Result struct {
 type Inspection struct {
 	Inputs         []TensorInfo      `json:"inputs"`
 	Outputs        []TensorInfo      `json:"outputs"`
+	Backend        string            `json:"backend,omitempty"` // the other program that serves it; empty: the box itself
+	File           string            `json:"file,omitempty"`    // what of the version that program loads
 	Producer       string            `json:"producer,omitempty"`
 	Opsets         map[string]int64  `json:"opsets"`    // by operator domain; "" is written as "ai.onnx"
 	Operators      map[string]int    `json:"operators"` // how many nodes of each "domain.Type"

@@ -302,6 +302,25 @@ func (m *Model) Outputs() []Spec {
 	return specs
 }
 
+// Tensors describes the inputs and outputs as a client sees them.
+func (m *Model) Tensors() (inputs, outputs []TensorInfo) {
+	info := func(s Spec) TensorInfo {
+		t := TensorInfo{Name: s.Name, Type: s.Type, Datatype: s.Type.String(), Shape: s.Shape, Optional: s.Optional}
+		if m.MaxBatchSize > 0 {
+			t.Dims = make([]string, len(s.Shape))
+			t.Dims[0] = "batch"
+		}
+		return t
+	}
+	for _, s := range m.Inputs() {
+		inputs = append(inputs, info(s))
+	}
+	for _, s := range m.Outputs() {
+		outputs = append(outputs, info(s))
+	}
+	return inputs, outputs
+}
+
 // output returns the declared output of a name, nil when there is none.
 func (m *Model) output(name string) *ModelOutput {
 	for i := range m.Output {

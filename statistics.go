@@ -152,6 +152,7 @@ type Process struct {
 	Crashes  uint64 // since the version was loaded
 	Copied   uint64 // bytes of tensors that were copied on their way to the process and back, since then
 	Reason   string // why there is none; empty while there is one
+	Note     string // what its program says of the model to people, such as the framework's version
 	Evicted  bool   // there is none because it gave its memory to another version; the next request starts it
 }
 

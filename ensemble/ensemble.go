@@ -165,20 +165,7 @@ func StepModels(m *edgewise.Model) []string {
 // Inspection returns of an ensemble what a backend reads from the file of another model.
 func Inspection(m *edgewise.Model) *edgewise.Inspection {
 	ins := &edgewise.Inspection{Opsets: map[string]int64{}, Operators: map[string]int{}}
-	info := func(s edgewise.Spec) edgewise.TensorInfo {
-		t := edgewise.TensorInfo{Name: s.Name, Type: s.Type, Datatype: s.Type.String(), Shape: s.Shape, Optional: s.Optional}
-		if m.MaxBatchSize > 0 {
-			t.Dims = make([]string, len(s.Shape))
-			t.Dims[0] = "batch"
-		}
-		return t
-	}
-	for _, s := range m.Inputs() {
-		ins.Inputs = append(ins.Inputs, info(s))
-	}
-	for _, s := range m.Outputs() {
-		ins.Outputs = append(ins.Outputs, info(s))
-	}
+	ins.Inputs, ins.Outputs = m.Tensors()
 	for _, s := range m.EnsembleScheduling.Step {
 		id := edgewise.ModelID{Name: s.ModelName}
 		if s.Pinned != nil {

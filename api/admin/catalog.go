@@ -25,6 +25,7 @@ type VersionDetail struct {
 type VersionProcess struct {
 	Resident int64  `json:"resident"`        // bytes of its memory
 	Group    string `json:"group,omitempty"` // of versions that share it; empty: it is the version's own
+	Note     string `json:"note,omitempty"`  // what its program says of the model
 }
 
 // MaxNotesBytes bounds the notes about a model, and about a version.

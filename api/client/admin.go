@@ -30,6 +30,12 @@ func (c *Client) Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.In
 	return &i, c.call(ctx, http.MethodGet, versionPath(id)+"/inspection", nil, &i)
 }
 
+// Version returns a version with its declaration. Errors: NotFound.
+func (c *Client) Version(ctx context.Context, id edgewise.ModelID) (*admin.VersionDetail, error) {
+	var d admin.VersionDetail
+	return &d, c.call(ctx, http.MethodGet, versionPath(id), nil, &d)
+}
+
 // Propose returns pipelines that a version may be meant for, the likeliest first. Errors: NotFound.
 func (c *Client) Propose(ctx context.Context, id edgewise.ModelID) ([]admin.Proposal, error) {
 	var list []admin.Proposal

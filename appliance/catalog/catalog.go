@@ -118,7 +118,7 @@ func (c *Catalog) Detail(ctx context.Context, id edgewise.ModelID) (admin.Versio
 		d.Fit = &fit
 	}
 	if st, err := c.config.Statistics(id); err == nil && st.Process != nil && st.Process.PID != 0 {
-		d.Process = &admin.VersionProcess{Resident: st.Process.Resident, Group: st.Process.Group}
+		d.Process = &admin.VersionProcess{Resident: st.Process.Resident, Group: st.Process.Group, Note: st.Process.Note}
 	}
 	return d, nil
 }

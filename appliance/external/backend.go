@@ -136,13 +136,22 @@ func (b *Backend) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*
 		return nil, err
 	}
 	if !manifest.Complete || completed(m) {
-		return &edgewise.Inspection{}, nil
+		return inspected(manifest, m, nil), nil
 	}
 	ready, err := b.describe(ctx, manifest, dir, m)
 	if err != nil {
 		return nil, err
 	}
-	return inspection(m, ready)
+	own, err := stated(m, ready)
+	if err != nil {
+		return nil, err
+	}
+	return inspected(manifest, m, own), nil
+}
+
+// inspected says what serves m, and what the backend has stated of its configuration.
+func inspected(by *Manifest, m, stated *edgewise.Model) *edgewise.Inspection {
+	return &edgewise.Inspection{Backend: by.Name, File: m.DefaultModelFilename, Completed: stated}
 }
 
 // completed tells whether nothing is left open in a configuration: what Complete fills in for any model is there.
@@ -197,8 +206,8 @@ func (b *Backend) known(dir string, configuration []byte) *backend.Ready {
 	return nil
 }
 
-// inspection turns a backend's description into an Inspection.
-func inspection(m *edgewise.Model, r *backend.Ready) (*edgewise.Inspection, error) {
+// stated is as much of a configuration as a backend's description of m holds.
+func stated(m *edgewise.Model, r *backend.Ready) (*edgewise.Model, error) {
 	own := &edgewise.Model{MaxBatchSize: unset}
 	if r.Configuration != nil {
 		if err := json.Unmarshal(r.Configuration, own); err != nil {
@@ -220,7 +229,7 @@ func inspection(m *edgewise.Model, r *backend.Ready) (*edgewise.Inspection, erro
 	if r.Decoupled != nil {
 		own.ModelTransactionPolicy = &edgewise.ModelTransactionPolicy{Decoupled: *r.Decoupled}
 	}
-	return &edgewise.Inspection{Completed: own}, nil
+	return own, nil
 }
 
 // unset is the maximum batch size of which a backend says nothing.

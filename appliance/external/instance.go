@@ -220,7 +220,7 @@ func (i *Instance) Process() (edgewise.Process, bool) {
 	var sum edgewise.Process
 	for _, w := range i.workers {
 		if p := w.current(); p != nil {
-			sum.PID = cmp.Or(sum.PID, p.PID)
+			sum.PID, sum.Note = cmp.Or(sum.PID, p.PID), cmp.Or(sum.Note, p.note)
 			resident, _ := host.ProcessBytes("/", p.PID, host.Resident)
 			sum.Resident += resident
 		}

@@ -34,7 +34,7 @@ func TestABatchIsAnswered(t *testing.T) {
 			}
 		}
 	}
-	if p, _ := i.Process(); p.PID == 0 || p.Resident == 0 || p.Crashes != 0 {
+	if p, _ := i.Process(); p.PID == 0 || p.Resident == 0 || p.Crashes != 0 || p.Note != "the conformance model in Go" {
 		t.Errorf("%+v", p)
 	}
 }
@@ -223,4 +223,20 @@ func TestALogLineCarriesModelAndVersion(t *testing.T) {
 		t.Fatal(got.err)
 	}
 	eventually(t, "the line", func() bool { return strings.Contains(log.String(), "level=INFO msg=conformance model=x version=3") })
+}
+
+func TestAnInspectionNamesTheBackendAndTheModelsFile(t *testing.T) {
+	m := manifest(t, "reference")
+	c, _ := config(t, m)
+	complete := version(false, 1).Model
+	complete.DefaultModelFilename = m.File
+	complete.VersionPolicy, complete.Optimization = &edgewise.VersionPolicy{}, &edgewise.Optimization{}
+	open := *complete
+	open.Output = nil
+	for what, model := range map[string]*edgewise.Model{"a complete configuration": complete, "an open one": &open} {
+		i, err := New(c).Inspect(t.Context(), t.TempDir(), model)
+		if err != nil || i.Backend != "fake" || i.File != "model.txt" {
+			t.Errorf("%s: %+v %v", what, i, err)
+		}
+	}
 }

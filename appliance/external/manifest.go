@@ -150,7 +150,7 @@ func (m *Manifest) Formats() []edgewise.Format {
 	for _, platform := range m.Platforms {
 		list = append(list, edgewise.Format{
 			Platform: platform, Backend: m.Name, File: m.File, Devices: []edgewise.DeviceKind{edgewise.CPU}, Answers: true,
-			Untried: !m.Trial,
+			External: true, Untried: !m.Trial,
 		})
 	}
 	return list

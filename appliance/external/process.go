@@ -42,8 +42,9 @@ type process struct {
 	client *backend.Client
 	log    *logLines
 	gone   chan struct{}
-	err    error // why it ended, for those who wait for answers; read after gone
-	counts bool  // READY said that the model is asked whether it is ready
+	err    error  // why it ended, for those who wait for answers; read after gone
+	note   string // of READY
+	counts bool   // READY said that the model is asked whether it is ready
 
 	pinged atomic.Int64 // when a PING was sent that has no answer, in nanoseconds; 0: there is none
 	memory atomic.Int64 // that the backend counts itself
@@ -185,6 +186,9 @@ func (p *process) serve() {
 	close(p.gone)
 }
 
+// maxNote bounds what is kept of a process's note, in bytes.
+const maxNote = 500
+
 // load tells the process what to load and waits until it has. Errors: the backend's own, Internal when the process dies,
 // Deadline or Canceled.
 func (p *process) load(ctx context.Context) (*backend.Ready, error) {
@@ -192,7 +196,7 @@ func (p *process) load(ctx context.Context) (*backend.Ready, error) {
 	defer cancel()
 	ready, err := p.client.Start(ctx, &p.task.start)
 	if err == nil {
-		p.counts = ready.Checks
+		p.counts, p.note = ready.Checks, strings.ToValidUTF8(ready.Note[:min(len(ready.Note), maxNote)], "")
 		child.RestorePriority(p.PID)
 		return ready, nil
 	}

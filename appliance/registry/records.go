@@ -42,7 +42,8 @@ func (g *Registry) Lookup(name string) *edgewise.Record {
 	return g.imported.record(name, r)
 }
 
-// Inspect reads a stored version's files.
+// Inspect reads a stored version's files. Of a model of another program's backend the declaration says what it takes and
+// answers.
 func (g *Registry) Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.Inspection, error) {
 	v, err := g.version("registry.Inspect", id)
 	if err != nil {
@@ -58,6 +59,9 @@ func (g *Registry) Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.
 	inspection, err := g.InspectFolder(ctx, dir, v.Model)
 	if err != nil {
 		return nil, fmt.Errorf("model %v: %w", v.ID, err)
+	}
+	if inspection.Backend != "" {
+		inspection.Inputs, inspection.Outputs = v.Model.Tensors() // its declaration has been completed
 	}
 	return inspection, nil
 }

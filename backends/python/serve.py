@@ -5,6 +5,7 @@ import glob
 import importlib
 import json
 import os
+import platform
 import sys
 import threading
 import types
@@ -44,7 +45,7 @@ class Models(wire.Backend):
         if not hasattr(self._model, "execute"):
             raise wire.BackendError("Python model %s does not implement `execute` method." % _model_file(start))
         pb_utils._Process.may_send = True
-        return {"configuration": configuration, "checks": hasattr(self._model, "is_ready")}
+        return {"configuration": configuration, "checks": hasattr(self._model, "is_ready"), "note": _versions()}
 
     def _complete(self, start, server=None):
         """Import the model, and let it complete its configuration when that is wanted."""
@@ -178,6 +179,13 @@ class Models(wire.Backend):
                 self._server.log(
                     wire.ERRORS, "finalize of model '%s': %s" % (self._name(), wire.explain(error, self._start))
                 )
+
+
+def _versions():
+    """Say what a model runs in."""
+    packages = [(name, sys.modules[module].__version__) for name, module in (("NumPy", "numpy"), ("PyTorch", "torch"))
+                if hasattr(sys.modules.get(module), "__version__")]
+    return ", ".join("%s %s" % pair for pair in [("Python", platform.python_version()), *packages])
 
 
 def _check(request, response):

@@ -189,6 +189,11 @@ func TestPythonModels(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
+	t.Run("what is shown", func(t *testing.T) {
+		contains(t, "model show", b.must("model", "show", "add_sub"), "INPUT1", "FP32", "[4]",
+			"served by the backend python from model.py: Python 3.", "NumPy")
+		contains(t, "model list in JSON", b.must("--output", "json", "model", "list"), `"kind": "python"`)
+	})
 	t.Run("errors", func(t *testing.T) { pythonErrors(t, b) })
 	t.Run("streams", func(t *testing.T) { pythonStreams(t, b) })
 	t.Run("requests to other models", func(t *testing.T) { pythonCalls(t, b) })

@@ -11,6 +11,9 @@ import (
 	"github.com/edgewise-ai/edgewise/api/backend"
 )
 
+// note is what the model says of itself to people.
+const note = "the conformance model in Go"
+
 // Load is the conformance model in Go: what backend.Serve needs to be a backend that keeps every rule.
 func Load(s *backend.Server, start *backend.Start) (backend.Model, *backend.Ready, error) {
 	var config edgewise.Model
@@ -18,7 +21,7 @@ func Load(s *backend.Server, start *backend.Start) (backend.Model, *backend.Read
 		return nil, nil, err
 	}
 	policy := config.ModelTransactionPolicy
-	return &reference{server: s, decoupled: policy != nil && policy.Decoupled}, nil, nil
+	return &reference{server: s, decoupled: policy != nil && policy.Decoupled}, &backend.Ready{Note: note}, nil
 }
 
 // reference does what the parameter "do" of a request says.

@@ -74,25 +74,42 @@ func (p commands) show() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			shown := struct {
-				*admin.Model
-				Inspection *edgewise.Inspection `json:"inspection,omitempty"`
-			}{Model: m}
+			shown := described{Model: m}
 			if len(m.Versions) > 0 {
-				version := m.Label(edgewise.LiveLabel)
-				if version == 0 {
-					version = m.Versions[len(m.Versions)-1].Version
-				}
-				if shown.Inspection, err = box.Inspect(ctx, edgewise.ModelID{Name: m.Name, Version: version}); err != nil {
+				if err := shown.inspect(ctx, box); err != nil {
 					return err
 				}
 			}
-			return p.Print(shown, func(w io.Writer) { showModel(w, m, shown.Inspection) })
+			return p.Print(shown, shown.print)
 		}),
 	}
 }
 
-func showModel(w io.Writer, m *admin.Model, i *edgewise.Inspection) {
+// described is a model with what is known of its live version, or of the latest one.
+type described struct {
+	*admin.Model
+	Inspection *edgewise.Inspection  `json:"inspection,omitempty"`
+	Process    *admin.VersionProcess `json:"process,omitempty"` // nil unless a program of a backend serves it
+}
+
+// inspect asks the box for what it knows of the version.
+func (d *described) inspect(ctx context.Context, box *client.Client) (err error) {
+	id := edgewise.ModelID{Name: d.Name, Version: d.Label(edgewise.LiveLabel)}
+	if id.Version == 0 {
+		id.Version = d.Versions[len(d.Versions)-1].Version
+	}
+	if d.Inspection, err = box.Inspect(ctx, id); err != nil || d.Inspection.Backend == "" {
+		return err
+	}
+	version, err := box.Version(ctx, id)
+	if err == nil {
+		d.Process = version.Process
+	}
+	return err
+}
+
+func (d *described) print(w io.Writer) {
+	m := d.Model
 	served := "served"
 	if !m.Wanted {
 		served = "not served"
@@ -122,8 +139,8 @@ func showModel(w io.Writer, m *admin.Model, i *edgewise.Inspection) {
 			fmt.Fprintf(w, "\nversion %d fails: %s\n", v.Version, failing(v.Health))
 		}
 	}
-	if i != nil {
-		showInspection(w, i)
+	if d.Inspection != nil {
+		d.showInspection(w)
 	}
 }
 
@@ -135,7 +152,8 @@ func merged(b *edgewise.Batching) string {
 	return "not merged into batches"
 }
 
-func showInspection(w io.Writer, i *edgewise.Inspection) {
+func (d *described) showInspection(w io.Writer) {
+	i := d.Inspection
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, t := range i.Inputs {
 		fmt.Fprintf(table, "\ninput\t%s\t%s\t%s", t.Name, t.Datatype, dims(t))
@@ -150,11 +168,27 @@ func showInspection(w io.Writer, i *edgewise.Inspection) {
 		fmt.Fprintf(table, "\nstep %d\t%s\tversion %d\t", n, id.Name, id.Version)
 	}
 	_ = table.Flush()
-	if len(i.Steps) > 0 {
+	switch {
+	case len(i.Steps) > 0:
 		fmt.Fprintln(w)
-		return
+	case i.Backend != "":
+		fmt.Fprintf(w, "\n\n%s\n", d.servedBy())
+	default:
+		fmt.Fprintf(w, "\n\n%d operators, %s parameters in %s\n", i.Nodes, humanize.Comma(i.Parameters),
+			humanize.IBytes(uint64(i.ParameterBytes)))
 	}
-	fmt.Fprintf(w, "\n\n%d operators, %s parameters in %s\n", i.Nodes, humanize.Comma(i.Parameters), humanize.IBytes(uint64(i.ParameterBytes)))
+}
+
+// servedBy names the backend, what it loads, and what its program says of that.
+func (d *described) servedBy() string {
+	text := "served by the backend " + d.Inspection.Backend
+	if d.Inspection.File != "" {
+		text += " from " + d.Inspection.File
+	}
+	if d.Process != nil && d.Process.Note != "" {
+		text += ": " + d.Process.Note
+	}
+	return text
 }
 
 // dims writes a shape with its symbolic names.

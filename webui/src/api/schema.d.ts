@@ -2590,6 +2590,10 @@ export interface components {
         Inspection: {
             inputs: components["schemas"]["TensorInfo"][] | null;
             outputs: components["schemas"]["TensorInfo"][] | null;
+            /** @description the other program that serves it; left out when the box itself does */
+            backend?: string;
+            /** @description what of the version that program loads */
+            file?: string;
             producer?: string;
             opsets: {
                 [key: string]: number;
@@ -2633,6 +2637,8 @@ export interface components {
                 resident: number;
                 /** @description of versions that share it */
                 group?: string;
+                /** @description what its program says of the model, such as the framework's version */
+                note?: string;
             };
         };
         Fit: {
