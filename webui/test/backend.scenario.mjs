@@ -16,7 +16,21 @@ ${more}
         return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", pb_utils.get_input_tensor_by_name(r, "X").as_numpy() + ${n})]) for r in requests]
 `;
 const signature = 'input [ { name: "X" data_type: TYPE_FP32 dims: [ 4 ] } ]\noutput [ { name: "Y" data_type: TYPE_FP32 dims: [ 4 ] } ]\n';
-const text = 'input [ { name: "prompt" data_type: TYPE_STRING dims: [ 1 ] } ]\noutput [ { name: "text" data_type: TYPE_STRING dims: [ 1 ] } ]\nmodel_transaction_policy { decoupled: true }\n';
+const doubler = `import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    @staticmethod
+    def auto_complete_config(config):
+        config.add_input({"name": "IN", "data_type": "TYPE_FP32", "dims": [-1]})
+        config.add_output({"name": "TWICE", "data_type": "TYPE_FP32", "dims": [-1]})
+        config.set_max_batch_size(4)
+        config.set_dynamic_batching()
+        return config
+
+    def execute(self, requests):
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("TWICE", 2 * pb_utils.get_input_tensor_by_name(r, "IN").as_numpy())]) for r in requests]
+`;
+const text = 'input [ { name: "text_input" data_type: TYPE_STRING dims: [ 1 ] } ]\noutput [ { name: "text_output" data_type: TYPE_STRING dims: [ 1 ] } ]\nmodel_transaction_policy { decoupled: true }\nparameters { key: "openai" value { string_value: "true" } }\n';
 const writer = `import time
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -25,10 +39,10 @@ class TritonPythonModel:
     def execute(self, requests):
         for r in requests:
             sender = r.get_response_sender()
-            word = pb_utils.get_input_tensor_by_name(r, "prompt").as_numpy()[0].decode()
+            word = pb_utils.get_input_tensor_by_name(r, "text_input").as_numpy()[0].decode()
             n = 0
             while not sender.is_cancelled() and not (word == "three" and n == 3):
-                sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("text", np.array([f"{word}{n} "], object))]))
+                sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("text_output", np.array([f"{word}{n} "], object))]))
                 n += 1
                 time.sleep(0.02)
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
@@ -63,6 +77,9 @@ export default () => scenario({}, async (box, visitor) => {
   equal(await page.getByRole('link', { name: 'Graph' }).count(), 0, 'tabs of a graph that there is not');
   problems.push(...(await everyWidth(page, 'a Python model')));
 
+  const facts = page.getByRole('region', { name: 'Version 1', exact: true });
+  for (const what of ['python', 'model.py', /^Python 3.*NumPy/]) await facts.getByText(what, { exact: true }).first().waitFor();
+
   // A mistake is named with its file and line, and the version before goes on.
   await drop(page, main, [file('two/model.py', adder(2, '        retrun 1')), file('two/config.pbtxt', `backend: "python"\n${signature}`)]);
   const broken = job('model.tar');
@@ -85,6 +102,18 @@ export default () => scenario({}, async (box, visitor) => {
   await press(page.getByRole('dialog').getByRole('button', { name: /^Roll back|^Go back/ }), 'Enter');
   await page.getByRole('log', { name: 'Log of version 1' }).waitFor();
 
+  // A model that says itself what it takes needs no configuration: the page shows what it has said.
+  await visitor.open('/models', 'Models');
+  await drop(page, main, [file('doubler.py', doubler)]);
+  const complete = job('doubler.py');
+  for (const what of ['TWICE', 'Model of the backend python, model.py', 'up to 4 elements in a batch']) await complete.getByText(what).waitFor();
+  await press(complete.getByRole('button', { name: 'Activate' }), 'Enter');
+  await press(complete.getByRole('link', { name: 'Try doubler' }), 'Enter');
+  await press(page.getByRole('navigation', { name: 'About doubler' }).getByRole('link', { name: 'Configuration' }), 'Enter');
+  await press(page.getByText('The complete configuration'), 'Enter');
+  await page.getByRole('region', { name: 'The complete configuration' }).getByText('"TWICE"').waitFor();
+  problems.push(...(await everyWidth(page, 'a completed configuration')));
+
   // A backend that the box lacks is named, with where it is looked for.
   await visitor.open('/models', 'Models');
   file('plan/config.pbtxt', `name: "plan"\nbackend: "tensorrt"\n${signature}`);
@@ -98,20 +127,26 @@ export default () => scenario({}, async (box, visitor) => {
   await press(job('poet.tar').getByRole('button', { name: 'Activate' }), 'Enter');
   await press(job('poet.tar').getByRole('link', { name: 'Try poet' }), 'Enter');
   const run = page.getByRole('button', { name: 'Run', exact: true });
-  await type(page.getByRole('textbox', { name: 'prompt' }), 'three');
+  await type(page.getByRole('textbox', { name: 'text_input' }), 'three');
   await press(run, 'Enter');
-  await page.getByRole('group', { name: 'Output text' }).getByText('three0 three1 three2').waitFor();
-  await page.getByText(/^3 responses,/).waitFor();
-  await type(page.getByRole('textbox', { name: 'prompt' }), 'on');
+  await page.getByRole('group', { name: 'Output text_output' }).getByText('three0 three1 three2').waitFor();
+  await page.getByText(/^3 responses in .*, the first after /).waitFor();
+  await type(page.getByRole('textbox', { name: 'text_input' }), 'on');
   await press(run, 'Enter');
-  await page.getByRole('group', { name: 'Output text' }).getByText('on0 on1 on2 on3').waitFor();
+  await page.getByRole('group', { name: 'Output text_output' }).getByText('on0 on1 on2 on3').waitFor();
   problems.push(...(await everyWidth(page, 'a stream of text')));
   await press(page.getByRole('button', { name: 'Stop', exact: true }), 'Enter');
-  await page.getByText(/responses, .*, stopped/).waitFor();
+  await page.getByText(/responses in .*, stopped/).waitFor();
   await run.waitFor();
   await press(run, 'Enter'); // the one that was stopped has ended, or this one would wait for it without end
-  await page.getByRole('group', { name: 'Output text' }).getByText('on0 on1 on2 on3').waitFor();
+  await page.getByRole('group', { name: 'Output text_output' }).getByText('on0 on1 on2 on3').waitFor();
   await press(page.getByRole('button', { name: 'Stop', exact: true }), 'Enter');
+
+  await press(page.getByRole('group', { name: 'Language' }).getByRole('button', { name: 'OpenAI', exact: true }), 'Enter');
+  await page.getByLabel('The call in OpenAI').getByText('client.chat.completions.create').waitFor();
+
+  await visitor.open('/models', 'Models');
+  for (const name of ['adder', 'doubler', 'poet']) await page.getByRole('region', { name: 'All models' }).getByRole('row', { name }).getByText('python', { exact: true }).waitFor();
 
   await visitor.open('/settings/system', 'Settings');
   const python = page.getByRole('region', { name: 'Backends' }).getByRole('listitem', { name: 'python' });

@@ -1,4 +1,5 @@
 import type { VersionDetail } from './api';
+import { declared, decoupled } from './backends';
 import type { Draft } from './draft';
 import { base64, elements, encode, text, type Tensor } from './tensor';
 
@@ -17,10 +18,12 @@ type Call = { way: Way; model: string; version: string; inputs: Input[]; url: st
 /** The same request for several languages. Each runs as it is; long values are zeros. */
 export function snippets(at: Address, detail: VersionDetail, drafts: readonly Draft[], live: boolean, sent: readonly Tensor[]): Snippet[] {
   const version = live ? '' : String(detail.version);
-  const url = `${at.base}/v2/models/${encodeURIComponent(detail.name)}${version ? `/versions/${version}` : ''}/infer`;
-  const media = whole(detail, drafts);
+  const streams = decoupled(detail);
+  const url = `${at.base}/v2/models/${encodeURIComponent(detail.name)}${version ? `/versions/${version}` : ''}/${streams ? 'generate_stream' : 'infer'}`;
+  const media = streams ? '' : whole(detail, drafts);
   const infos = detail.inputs.filter((info, i) => media || !(info.optional && drafts[i]?.skip));
   const call = { way: { ...at, secure: at.base.startsWith('https:') }, model: detail.name, version, url, inputs: infos.map((info) => input(info, sent)) };
+  if (streams) return [...stream(call), ...(speaks(detail) && !version ? openai(call) : [])];
   if (media) return file(call, media, drafts[0]!.fileName || `my.${media.split('/')[1]}`, detail);
   return json(call);
 }
@@ -30,6 +33,9 @@ function input(info: VersionDetail['inputs'][number], sent: readonly Tensor[]): 
   const shape = got?.shape ?? (info.shape ?? [1]).map((n) => (n < 0 ? 1 : n));
   return { name: info.name, datatype: info.datatype, shape, data: values(got, info.datatype, shape), sent: got };
 }
+
+/** Whether the model answers OpenAI's requests. */
+const speaks = (detail: VersionDetail) => declared(detail).parameters?.openai?.string_value === 'true';
 
 /** The media type of a model whose only input is a file. */
 function whole(detail: VersionDetail, drafts: readonly Draft[]): string {
@@ -63,10 +69,10 @@ function curl({ way, url }: Call, ...rest: string[]): string[] {
   return [`curl ${way.secure ? `--cacert ${authority} ` : ''}${quote(url)}`, ...(way.keyed ? ['-H "Authorization: Bearer $EDGEWISE_KEY"'] : []), ...rest];
 }
 
-function curlJSON(call: Call): string {
+function curlJSON(call: Call, written = body, ...flags: string[]): string {
   const long = call.inputs.filter((i) => !i.data);
-  const text = body(call.inputs, () => hole);
-  return piped(curl(call), long.length ? format(text) : text, long.map((i) => many(filler(i.datatype), elements(i.shape))), '-d', '--data-binary @-');
+  const text = written(call.inputs, () => hole);
+  return piped(curl(call, ...flags), long.length ? format(text) : text, long.map((i) => many(filler(i.datatype), elements(i.shape))), '-d', '--data-binary @-');
 }
 
 function python({ way, url }: Call, before: string, data: string, headers: string[], after: string[]): string {
@@ -93,6 +99,11 @@ function array(i: Input): string {
   return `np.array(${list}, dtype=${dtype(i.datatype)}).reshape(${shape})`;
 }
 
+const tritonInputs = (call: Call, arrays: string[]) => `inputs = [
+${call.inputs.map((i) => `    triton.InferInput(${JSON.stringify(i.name)}, ${JSON.stringify(i.shape)}, "${i.datatype}"),`).join('\n')}
+]
+${arrays.map((a, n) => `inputs[${n}].set_data_from_numpy(${a})`).join('\n')}`;
+
 /** Triton's client: its two modules are called the same way. */
 function triton(call: Call, arrays: string[]): string {
   const { way } = call;
@@ -103,10 +114,7 @@ function triton(call: Call, arrays: string[]): string {
 import tritonclient.http as triton  # pip install 'tritonclient[http]'
 
 client = triton.InferenceServerClient(${host}${tls})
-inputs = [
-${call.inputs.map((i) => `    triton.InferInput(${JSON.stringify(i.name)}, ${JSON.stringify(i.shape)}, "${i.datatype}"),`).join('\n')}
-]
-${arrays.map((a, n) => `inputs[${n}].set_data_from_numpy(${a})`).join('\n')}
+${tritonInputs(call, arrays)}
 result = client.infer(${[JSON.stringify(call.model), 'inputs', ...options].join(', ')})
 for output in result.get_response()["outputs"]:
     print(output["name"], result.as_numpy(output["name"]))`;
@@ -130,7 +138,10 @@ function javascript({ way, url }: Call, before: string[], body: string, headers:
 /** A string of C#, which has no line separators in it. */
 const sharp = (s: string) => JSON.stringify(s).replaceAll(/[\u0085\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
-function csharp({ way, url }: Call, using: string[], content: string[]): string {
+/** Sends content and writes the whole answer. */
+const asText = (url: string) => [`var response = await client.PostAsync(${sharp(url)}, content);`, 'Console.WriteLine(await response.Content.ReadAsStringAsync());', 'response.EnsureSuccessStatusCode();'];
+
+function csharp({ way, url }: Call, using: string[], content: string[], answer = asText(url)): string {
   return `${['System', ...using, 'System.Net.Http', 'System.Threading.Tasks'].map((u) => `using ${u};`).join('\n')}
 
 class Program
@@ -145,29 +156,27 @@ ${way.secure ? `    // .NET on Linux trusts the box with SSL_CERT_FILE=${authori
         using (var client = new HttpClient())
         {
 ${way.keyed ? '            client.DefaultRequestHeaders.Add("Authorization", "Bearer " + Environment.GetEnvironmentVariable("EDGEWISE_KEY"));\n' : ''}${content.map((c) => `            ${c}`).join('\n')}
-            var response = await client.PostAsync(${sharp(url)}, content);
-            Console.WriteLine(await response.Content.ReadAsStringAsync());
-            response.EnsureSuccessStatusCode();
+${answer.map((c) => `            ${c}`).join('\n')}
         }
     }
 }`;
 }
 
-function csharpJSON(call: Call): string {
-  const [first, ...rest] = body(call.inputs, () => hole).split(hole);
+function csharpJSON(call: Call, written = body, using: string[] = [], answer = asText(call.url)): string {
+  const [first, ...rest] = written(call.inputs, () => hole).split(hole);
   const long = call.inputs.filter((i) => !i.data);
   const parts = rest.map((part, n) => ` + string.Join(",", Enumerable.Repeat(${sharp(filler(long[n]!.datatype))}, ${elements(long[n]!.shape)}))\n                + ${sharp(part)}`);
-  return csharp(call, long.length ? ['System.Linq', 'System.Text'] : ['System.Text'], [`var body = ${sharp(first!)}${parts.join('')};`, 'var content = new StringContent(body, Encoding.UTF8, "application/json");']);
+  return csharp(call, [...using, ...(long.length ? ['System.Linq', 'System.Text'] : ['System.Text'])], [`var body = ${sharp(first!)}${parts.join('')};`, 'var content = new StringContent(body, Encoding.UTF8, "application/json");'], answer);
 }
 
 const fields: Record<string, string> = { BOOL: 'bool', INT8: 'int', INT16: 'int', INT32: 'int', INT64: 'int64', UINT8: 'uint', UINT16: 'uint', UINT32: 'uint', UINT64: 'uint64', FP32: 'fp32', FP64: 'fp64', BYTES: 'bytes' };
 const bytesOf = (s: string) => base64(new TextEncoder().encode(s));
 
 /** The box describes its services to grpcurl by reflection. */
-function grpc({ way, model, version }: Call, inputs: string, raw: string, parts: string[]): string {
+function grpc({ way, model, version, url }: Call, inputs: string, raw: string, parts: string[]): string {
   const text = `{"model_name":${JSON.stringify(model)},${version ? `"model_version":"${version}",` : ''}"inputs":[${inputs}]${raw}}`;
   const command = [`grpcurl ${way.secure ? `-cacert ${authority}` : '-plaintext'}`, ...(way.keyed ? ['-H "authorization: Bearer $EDGEWISE_KEY"'] : [])];
-  const target = `${quote(way.grpc)} inference.GRPCInferenceService/ModelInfer`;
+  const target = `${quote(way.grpc)} inference.GRPCInferenceService/${url.endsWith('_stream') ? 'ModelStreamInfer' : 'ModelInfer'}`;
   if (!parts.length) return [...command, `-d ${quote(text)}`, target].join(' \\\n  ');
   return piped([...command, '-d @'], format(text), parts, '', target);
 }
@@ -218,6 +227,113 @@ function json(call: Call): Snippet[] {
     csharpJSON(call),
     grpcTyped(call),
   ]);
+}
+
+/** A request of the generate extension: values by name, whose shapes follow from the model. */
+function flat(inputs: readonly Input[], value: (i: Input) => string): string {
+  return `{${inputs.map((i) => `${JSON.stringify(i.name)}:${i.data?.length === 1 ? i.data[0] : `[${i.data ? i.data.join(',') : value(i)}]`}`).join(',')}}`;
+}
+
+/** Calls of a decoupled model: each response is used when it comes. */
+function stream(call: Call): Snippet[] {
+  const { inputs } = call;
+  const one = (i: Input, list: string) => (i.data?.length === 1 ? list.slice(1, -1) : list);
+  const make = inputs.map((i) => `    ${JSON.stringify(i.name)}: ${i.data ? one(i, literal(i.data)) : `[${literal([filler(i.datatype)]).slice(1, -1)}] * ${elements(i.shape)}`},`).join('\n');
+  const js = flat(inputs, (i) => `...Array(${elements(i.shape)}).fill(${filler(i.datatype)})`);
+  // A number of JavaScript does not hold every whole one of 64 bits: such a body is written as it is.
+  const exact = inputs.every((i) => !/INT64$/.test(i.datatype) || (i.data ?? []).every((v) => Number.isSafeInteger(Number(v))));
+  const snippets = named(call, [
+    curlJSON(call, flat, '-N'),
+    python(call, `inputs = {\n${make}\n}\n`, 'json.dumps(inputs).encode()', [], ['for line in response:', '    if line.startswith(b"data: "):', '        print(json.loads(line[6:]), flush=True)']),
+    tritonStream(call),
+    javascript(call, exact ? [`const inputs = ${js};`] : [`const body = ${JSON.stringify(flat(inputs, (i) => Array(elements(i.shape)).fill(filler(i.datatype)).join(',')))};`], exact ? 'JSON.stringify(inputs)' : 'body', [], [
+      "let rest = '';",
+      'for await (const text of response.body.pipeThrough(new TextDecoderStream())) {',
+      "  const events = (rest + text).split('\\n\\n');",
+      '  rest = events.pop();',
+      "  for (const event of events) console.log(JSON.parse(event.slice('data: '.length)));",
+      '}',
+    ]),
+    csharpJSON(call, flat, ['System.IO'], [
+      `var request = new HttpRequestMessage(HttpMethod.Post, ${sharp(call.url)}) { Content = content };`,
+      'using (var response = await client.SendAsync(request, HttpCompletionOption.ResponseHeadersRead))',
+      'using (var reader = new StreamReader(await response.Content.ReadAsStreamAsync()))',
+      '{',
+      '    string line;',
+      '    while ((line = await reader.ReadLineAsync()) != null)',
+      '        Console.WriteLine(line);',
+      '    response.EnsureSuccessStatusCode();',
+      '}',
+    ]),
+    grpcTyped(call),
+  ]);
+  return snippets.filter((s) => s.name !== 'tritonclient' || call.way.grpc);
+}
+
+/** Triton's client streams over gRPC alone. */
+function tritonStream(call: Call): string {
+  const { way } = call;
+  const tls = way.secure ? `, ssl=True, root_certificates="${authority}"` : '';
+  const key = way.keyed ? ', headers={"authorization": "Bearer " + os.environ["EDGEWISE_KEY"]}' : '';
+  return `import${way.keyed ? ' os,' : ''} queue
+
+import numpy as np
+import tritonclient.grpc as triton  # pip install 'tritonclient[grpc]'
+
+client = triton.InferenceServerClient(${JSON.stringify(way.grpc)}${tls})
+${tritonInputs(call, call.inputs.map(array))}
+responses = queue.Queue()
+client.start_stream(lambda result, error: responses.put((result, error))${key})
+client.async_stream_infer(${[JSON.stringify(call.model), 'inputs', ...(call.version ? [`model_version="${call.version}"`] : []), 'enable_empty_final_response=True'].join(', ')})
+final = False
+while not final:
+    result, error = responses.get()
+    if error:
+        raise error
+    response = result.get_response()
+    final = response.parameters["triton_final_response"].bool_param
+    for output in response.outputs:
+        print(output.name, result.as_numpy(output.name), flush=True)
+client.stop_stream()`;
+}
+
+/** What the page asks of a chat model when nothing was typed. */
+const question = (call: Call) => call.inputs.find((i) => i.name === 'text_input')?.data?.[0] ?? '"text"';
+
+/** Calls by OpenAI's clients: they need no more than another address. */
+function openai(call: Call): Snippet[] {
+  const { way, model } = call;
+  const base = JSON.stringify(`${way.base}/v1`);
+  const python = `import os
+
+${way.secure ? 'import httpx\n' : ''}from openai import OpenAI  # pip install openai
+
+client = OpenAI(
+    base_url=${base},
+    api_key=${way.keyed ? 'os.environ["EDGEWISE_KEY"]' : '"none"'},
+${way.secure ? `    http_client=httpx.Client(verify="${authority}"),\n` : ''})
+stream = client.chat.completions.create(
+    model=${JSON.stringify(model)},
+    messages=[{"role": "user", "content": ${question(call)}}],
+    stream=True,
+)
+for chunk in stream:
+    print(chunk.choices[0].delta.content or "", end="", flush=True)`;
+  const javascript = `${way.secure ? `// Node.js trusts the box with NODE_EXTRA_CA_CERTS=${authority}\n` : ''}import OpenAI from 'openai'; // npm install openai
+
+const client = new OpenAI({ baseURL: ${base}, apiKey: ${way.keyed ? 'process.env.EDGEWISE_KEY' : "'none'"} });
+const stream = await client.chat.completions.create({
+  model: ${JSON.stringify(model)},
+  messages: [{ role: 'user', content: ${question(call)} }],
+  stream: true,
+});
+for await (const chunk of stream) process.stdout.write(chunk.choices[0]?.delta?.content ?? '');`;
+  const text = `{"model":${JSON.stringify(model)},"messages":[{"role":"user","content":${question(call)}}],"stream":true}`;
+  return [
+    { name: 'OpenAI', text: way.keyed ? python : python.replace('import os\n\n', '') },
+    { name: 'OpenAI, JavaScript', text: javascript },
+    { name: 'OpenAI, curl', text: [...curl({ ...call, url: `${way.base}/v1/chat/completions` }, '-N', "-H 'Content-Type: application/json'"), `-d ${quote(text)}`].join(' \\\n  ') },
+  ];
 }
 
 const named = (call: Call, texts: string[]): Snippet[] => ['curl', 'Python', 'tritonclient', 'JavaScript', 'C#', 'gRPC'].map((name, i) => ({ name, text: texts[i]! })).filter((s) => s.name !== 'gRPC' || call.way.grpc);

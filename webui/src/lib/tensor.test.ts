@@ -78,7 +78,7 @@ describe('what is shown', () => {
 });
 
 describe('calls with such values', () => {
-  const detail = (datatype: string, count: number) => ({ name: 'm', version: 1, inputs: [info('x', datatype, [count])], outputs: [] }) as never;
+  const detail = (datatype: string, count: number) => ({ name: 'm', version: 1, inputs: [info('x', datatype, [count])], outputs: [], config: {} }) as never;
   const calls = (datatype: string, data: Tensor['data'], count = data.length) => snippets({ base: 'http://box', grpc: 'box:8001', keyed: false }, detail(datatype, count), [], true, [{ name: 'x', datatype, shape: [count], data }]).map((s) => s.text);
   it('hold whole numbers of 64 bits exactly', () => {
     for (const call of calls('INT64', BigInt64Array.of(9007199254740993n))) expect(call).toContain('9007199254740993');
@@ -94,8 +94,19 @@ describe('calls with such values', () => {
     expect(javascript).toContain('Array(1).fill("text")');
     expect(calls('INT32', new Int32Array(100))[1]).toContain('[0] * 100');
   });
+  it('follow the responses of a decoupled model', () => {
+    const one = { name: 'm', version: 2, inputs: [info('text_input', 'BYTES', [1])], outputs: [], config: { model_transaction_policy: { decoupled: true }, parameters: { openai: { string_value: 'true' } } } } as never;
+    const sent = [{ name: 'text_input', datatype: 'BYTES', shape: [1], data: [new TextEncoder().encode('it\'s "x"')] }];
+    const by = Object.fromEntries(snippets({ base: 'https://box', grpc: 'box:8001', keyed: true }, one, [], true, sent).map((s) => [s.name, s.text]));
+    expect(Object.keys(by)).toEqual(['curl', 'Python', 'tritonclient', 'JavaScript', 'C#', 'gRPC', 'OpenAI', 'OpenAI, JavaScript', 'OpenAI, curl']);
+    expect(by.curl).toContain(`-d '${JSON.stringify({ text_input: 'it\'s "x"' }).replaceAll("'", "'\\''")}'`);
+    for (const name of ['curl', 'Python', 'JavaScript', 'C#']) expect(by[name]).toContain('https://box/v2/models/m/generate_stream');
+    expect(by.gRPC).toContain('/ModelStreamInfer');
+    expect(by.OpenAI).toContain(`"content": ${JSON.stringify('it\'s "x"')}`);
+    expect(snippets({ base: 'https://box', grpc: '', keyed: true }, one, [], false, sent).map((s) => s.name)).toEqual(['curl', 'Python', 'JavaScript', 'C#']);
+  });
   it('leave out an optional input that the reader left out', () => {
-    const two = { name: 'm', version: 1, inputs: [info('x', 'FP32', [1]), { ...info('o', 'FP32', [1]), optional: true }], outputs: [] } as never;
+    const two = { name: 'm', version: 1, inputs: [info('x', 'FP32', [1]), { ...info('o', 'FP32', [1]), optional: true }], outputs: [], config: {} } as never;
     const drafts = [draft(info('x', 'FP32', [1])), { ...draft(info('o', 'FP32', [1])), skip: true }];
     expect(snippets({ base: 'http://box', grpc: '', keyed: false }, two, drafts, true, [])[0]!.text).not.toContain('"o"');
   });

@@ -42,7 +42,7 @@ describe('addresses', () => {
 });
 
 describe('calls for programs', () => {
-  const detail = { name: 'm', version: 2, inputs: [{ name: 'x', datatype: 'BOOL', shape: [1, 2] }], outputs: [{ name: 'y', datatype: 'FP32', shape: [1] }] } as never;
+  const detail = { name: 'm', version: 2, inputs: [{ name: 'x', datatype: 'BOOL', shape: [1, 2] }], outputs: [{ name: 'y', datatype: 'FP32', shape: [1] }], config: {} } as never;
   const text = (base: string, keyed: boolean) => snippets({ base, grpc: 'box:8001', keyed }, detail, [], false, [{ name: 'x', datatype: 'BOOL', shape: [1, 2], data: Uint8Array.of(1, 0) }]).map((s) => s.text);
   it('trust the box over TLS alone', () => {
     for (const call of text('https://box', true)) expect(call).toContain('edgewise-ca.pem');
@@ -62,14 +62,14 @@ describe('calls for programs', () => {
     expect(grpc).toContain('"contents":{"bool_contents":[true,false]}');
   });
   it('leave words as they are that read like values', () => {
-    const words = { name: 'm', version: 1, inputs: [{ name: 'x', datatype: 'BYTES', shape: [2] }, { name: 'z', datatype: 'BOOL', shape: [1] }], outputs: [] } as never;
+    const words = { name: 'm', version: 1, inputs: [{ name: 'x', datatype: 'BYTES', shape: [2] }, { name: 'z', datatype: 'BOOL', shape: [1] }], outputs: [], config: {} } as never;
     const sent = [{ name: 'x', datatype: 'BYTES', shape: [2], data: ['true', "it's"].map((t) => new TextEncoder().encode(t)) }];
     const [curl, python] = snippets({ base: 'http://box', grpc: '', keyed: false }, words, [], true, sent).map((s) => s.text);
     expect(python).toContain('"data": ["true","it\'s"]');
     expect(curl).toContain(`"data":["true","it'\\''s"]`);
   });
   it('make long values where they run, and leave out gRPC where there is none', () => {
-    const long = { name: 'm%', version: 1, inputs: [{ name: 'x', datatype: 'FP32', shape: [-1, 64] }, { name: 'h\\', datatype: 'FP16', shape: [49] }], outputs: [] } as never;
+    const long = { name: 'm%', version: 1, inputs: [{ name: 'x', datatype: 'FP32', shape: [-1, 64] }, { name: 'h\\', datatype: 'FP16', shape: [49] }], outputs: [], config: {} } as never;
     const [curl, , triton, javascript, csharp, ...none] = snippets({ base: 'http://box', grpc: '', keyed: false }, long, [], true, []).map((s) => s.text);
     expect(curl).toBe(`printf '{"inputs":[{"name":"x","datatype":"FP32","shape":[1,64],"data":[%s]},{"name":"h\\\\\\\\","datatype":"FP16","shape":[49],"data":[%s]}]}' "$(yes 0.0 | head -n 64 | paste -sd, -)" "$(yes 0.0 | head -n 49 | paste -sd, -)" |\ncurl http://box/v2/models/m%25/infer \\\n  --data-binary @-`);
     expect(triton).toContain('np.zeros([1,64], dtype=np.float32)');
@@ -82,7 +82,7 @@ describe('calls for programs', () => {
   });
   it('do not become programs that a model has written', () => {
     const named = 'boxes\nimport os; os.system("halt")\u2028process.exit()';
-    const hostile = { name: 'm', version: 1, inputs: [{ name: 'image', datatype: 'BYTES', shape: [1] }], outputs: [{ name: named, datatype: 'FP32', shape: [1] }] } as never;
+    const hostile = { name: 'm', version: 1, inputs: [{ name: 'image', datatype: 'BYTES', shape: [1] }], outputs: [{ name: named, datatype: 'FP32', shape: [1] }], config: {} } as never;
     const picture = { ...draft({ name: 'image', datatype: 'BYTES', shape: [1] } as never), kind: 'picture' as const, file: null, fileName: "it's $(halt).jpg" };
     const [curl, python, triton, javascript, csharp, grpc] = snippets({ base: 'http://box', grpc: 'box:8001', keyed: false }, hostile, [picture], true, []).map((s) => s.text);
     expect(curl).toContain(`--data-binary @'it'\\''s $(halt).jpg'`);
@@ -403,6 +403,19 @@ describe('small things', () => {
     const some = await loose([file('net.onnx'), file('net.b.onnx', 'reads w.0 and weights.bin'), file('weights.bin'), file('net.b.onnx_data'), file('step.wasm'), file('other.bin'), file('labels.txt'), file('void.onnx', '')]);
     expect(some.parcels.map((p) => p.name)).toEqual(['net.onnx', 'net.b.tar', 'step.wasm']);
     expect(some.refused.map((r) => r.split(' ')[0])).toEqual(['other.bin', 'labels.txt', 'The']);
+  });
+  it('makes one model of a Python file that is one, its configuration and its helpers', async () => {
+    const file = (name: string, text = 'x') => new File([text], name);
+    const program = 'class TritonPythonModel:\n    pass\n';
+    const { parcels, refused } = await loose([file('serve.py', program), file('helper.py'), file('config.pbtxt', 'backend: "python"\nname: "adder"\ninput [ { name: "X" } ]')]);
+    expect([parcels.map((p) => [p.name, p.what]), refused]).toEqual([[['adder.tar', 'folder']], []]);
+    const text = await parcels[0]!.blob.text();
+    for (const path of ['adder/model.py', 'adder/helper.py', 'adder/config.pbtxt']) expect(text).toContain(path);
+    const some = await loose([file('train.py'), file('one.py', program), file('net.pt'), file('chat.GGUF'), file('net.tflite')]);
+    expect(some.parcels.map((p) => p.name)).toEqual(['one.py', 'net.pt', 'chat.GGUF', 'net.tflite']);
+    expect(some.refused.map((r) => r.split(' ')[0])).toEqual(['train.py']);
+    const unnamed = await loose([file('one.py', program), file('config.pbtxt', 'input [ { name: "X" } ] # name: "no"')]);
+    expect(unnamed.parcels.map((p) => p.name)).toEqual(['one.tar']);
   });
   it('finds the name of a file at the border of what it reads of a network', async () => {
     const network = new File(['x'.repeat((1 << 20) - 4), 'weights.bin'], 'net.onnx');

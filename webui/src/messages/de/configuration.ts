@@ -3,6 +3,8 @@ import { plural } from '../../lib/plural';
 
 export const configuration: Messages['configuration'] = {
   configuration: 'Konfiguration',
+  complete: 'Die vollständige Konfiguration',
+  completeAbout: 'Was oben nicht gesetzt ist, ergänzt die Box: aus dem Modell und durch sein Backend.',
   form: 'Konfiguration als Formular',
   textOf: (file) => `${file}`,
   otherFile: (file) => `Die Version hat ${file}. Die neue hat dasselbe als config.pbtxt.`,

@@ -2,6 +2,8 @@ import { plural } from '../../lib/plural';
 
 export const configuration = {
   configuration: 'Configuration',
+  complete: 'The complete configuration',
+  completeAbout: 'What is not set above is filled in by the box, out of the model and by its backend.',
   form: 'Configuration as a form',
   textOf: (file: string) => `${file}`,
   otherFile: (file: string) => `The version has ${file}. The new one has the same as config.pbtxt.`,
