@@ -22,7 +22,7 @@ export CGO_CFLAGS  := -O2 -g
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript sdk/gallery configs/demo/steps -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml api/inference.yaml api/inference/grpc_service.proto
 .PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
 
-.PHONY: webui page-long pictures browser samples bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client rest-client openai-client python python-models triton-python frameworks torch llama steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
+.PHONY: fetch webui page-long pictures browser samples bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client rest-client openai-client python python-models triton-python frameworks torch llama steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -69,6 +69,11 @@ llama: $(LLAMA)/edgewise-llama
 $(LLAMA)/edgewise-llama: backends/llama/llama.cpp backends/llama/runtime.hpp backends/cpp/edgewise_backend.hpp | tools-present
 	@mkdir -p $(@D)
 	$(CXX) -std=c++17 -O2 -pthread -o $@ $< -ldl
+
+## fetch: edgewise-fetch, which reads object stores and registries for the program; a module of its own, whose first build takes minutes
+fetch: $(BIN)/lib/edgewise-fetch
+$(BIN)/lib/edgewise-fetch: $(shell find fetch api/fetch -name '*.go' -o -name 'go.*') | tools-present
+	cd fetch && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(CURDIR)/$@ .
 
 ## runtime-gpu: ONNX Runtime's providers for CUDA and TensorRT beside it, from npm (179 MB); NVIDIA's own libraries are not part of it
 runtime-gpu: runtime

@@ -35,6 +35,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/observe"
 	"github.com/edgewise-ai/edgewise/appliance/recordings"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
+	"github.com/edgewise-ai/edgewise/appliance/remote"
 	"github.com/edgewise-ai/edgewise/appliance/repository"
 	"github.com/edgewise-ai/edgewise/appliance/rollout"
 	"github.com/edgewise-ai/edgewise/appliance/safestart"
@@ -195,8 +196,9 @@ func (a *App) openRegistry(budget *cores.Budget) {
 		Prove:   prove, Accepts: rollout.CheckModel, Logger: logger.With("part", "registry"),
 		Stage: func(ctx context.Context, id edgewise.ModelID) (bool, error) { return a.rollouts.Stage(ctx, id) },
 	})
-	a.repositories = repository.New(c.Repository, repositories(c.Repository.Folders, a.formats), a.registry, a.defaults(),
-		logger.With("part", "repository"))
+	read := logger.With("part", "repository")
+	open := func(url string) repository.Source { return remote.Open(c, url, a.formats.Files(), read) }
+	a.repositories = repository.New(c.Repository, open, a.registry, a.defaults(), read)
 	a.rollouts = rollout.Open(rollout.Config{
 		Documents: a.documents, Manager: a.manager, Models: a.registry, Prove: prove, Publish: a.publish,
 		Tap: a.monitor.Tap, Infer: a.manager, Idle: func() bool { return budget.Idle() > 0 }, Threads: a.threads,

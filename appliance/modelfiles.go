@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/api/repository"
 	"github.com/edgewise-ai/edgewise/ensemble"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/onnxfile"
@@ -19,15 +18,6 @@ func Formats(external ...edgewise.Format) edgewise.Formats {
 	return slices.Concat(
 		(*onnx.Backend)(nil).Formats(), (*wasm.Backend)(nil).Formats(), []edgewise.Format{ensemble.Format()}, external,
 	)
-}
-
-// repositories returns the model repositories at the places that a configuration names: folders of this machine.
-func repositories(places []string, formats edgewise.Formats) []repository.Repository {
-	var list []repository.Repository
-	for _, place := range places {
-		list = append(list, repository.Dir(place, formats.Files()...))
-	}
-	return list
 }
 
 // ExternalFiles returns the files beside a model's file that its weights stand in, relative to its folder; none for a

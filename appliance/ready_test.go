@@ -19,9 +19,8 @@ func TestABoxIsReadyWhenItsRepositoriesHaveBeenLoaded(t *testing.T) {
 		{"a model repository", []string{t.TempDir()}, false},
 		{"no model repository", nil, true},
 	} {
-		e := &engine{repositories: repository.New(
-			config.Repository{}, repositories(test.folders, Formats()), nil, modelconfig.Defaults{}, slog.New(slog.DiscardHandler),
-		)}
+		c := config.Repository{Folders: test.folders}
+		e := &engine{repositories: repository.New(c, nil, nil, modelconfig.Defaults{}, slog.New(slog.DiscardHandler))}
 		e.started.Store(true)
 		if !e.Live() || e.Ready() != test.ready {
 			t.Errorf("%s: live %v, ready %v, want %v", test.name, e.Live(), e.Ready(), test.ready)

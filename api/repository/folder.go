@@ -384,7 +384,7 @@ func (c *Contents) Stamp() string {
 func stampOf(files []File) string {
 	h := sha256.New()
 	for _, f := range files {
-		_, _ = fmt.Fprintf(h, "%s\x00%d\x00%d\x00%x\n", f.Path, f.Size, f.Changed, sha256.Sum256(f.Data))
+		_, _ = fmt.Fprintf(h, "%s\x00%d\x00%d\x00%s\x00%x\n", f.Path, f.Size, f.Changed, f.Tag, sha256.Sum256(f.Data))
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -44,6 +44,7 @@ type File struct {
 
 	Data    []byte // the bytes of a file without a Source
 	Changed int64  // when it was written, in nanoseconds since 1970; 0 when that is not known
+	Tag     Tag    // of this state of the file; empty: its repository has none
 
 	fsys fs.FS // has the file under name; nil: Source is a path of this machine
 	name string

@@ -70,8 +70,9 @@ func (w *walk) add(source string, e fs.DirEntry, name string) error {
 	if err := edgewise.CheckPath(name); err != nil {
 		return invalid(place, "%w", err)
 	}
+	tag, _ := info.Sys().(Tag)
 	w.files = append(w.files, File{
-		Path: name, Source: place, Size: info.Size(), Changed: info.ModTime().UnixNano(), fsys: w.repository.FS, name: source,
+		Path: name, Source: place, Size: info.Size(), Changed: info.ModTime().UnixNano(), Tag: tag, fsys: w.repository.FS, name: source,
 	})
 	return nil
 }

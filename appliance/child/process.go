@@ -21,7 +21,9 @@ type Command struct {
 	Access Access
 	Files  []*os.File // its descriptors from 3 on
 	Dir    string     // its working folder; empty: "/"
-	// Line is given each line that the child writes to its output, cut at MaxLine bytes and valid during the call.
+	Input  *os.File   // its standard input; nil: it has none
+	Output *os.File   // its standard output; nil: its lines are given to Line
+	// Line is given each line that the child writes to its error output and its output, cut at MaxLine bytes and valid during the call.
 	Line func(pid int, line []byte)
 	// Unprotected is told which protection the kernel lacks. nil: nobody is told.
 	Unprotected func(error)
@@ -79,6 +81,12 @@ func (p *Process) own(c Command, started chan<- error) {
 	}
 	if c.Dir != "" {
 		cmd.Dir = c.Dir
+	}
+	if c.Input != nil {
+		cmd.Stdin = c.Input
+	}
+	if c.Output != nil {
+		cmd.Stdout = c.Output
 	}
 	err = cmd.Start()
 	_ = input.Close()

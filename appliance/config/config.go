@@ -37,6 +37,9 @@ type Config struct {
 	Metrics      Metrics      `json:"metrics"`
 	Trace        Trace        `json:"trace"`
 	Alerts       Alerts       `json:"alerts"`
+
+	// Environment has the variables that the clients of object stores and registries read. It is no key.
+	Environment []string `json:"-"`
 }
 
 // The values of auth.
@@ -177,14 +180,18 @@ type Store struct {
 // Repository says which folders in Triton's repository layout feed the store, and when.
 type Repository struct {
 	// Folders in Triton's repository layout. Their models are imported into the store and served under the folders'
-	// version numbers. One model's folder, or a folder with the files of one version alone, may be given too.
-	Folders []string `json:"folders" limit:"paths"`
+	// version numbers. One model's folder, or a folder with the files of one version alone, may be given too. So may such
+	// a tree in an object store, as s3://bucket/path, gs://bucket/path or as://account/container/path.
+	Folders []string `json:"folders" limit:"places"`
+	// File with the credentials of object stores, in Triton's form: by the beginning of a URL, of which the longest
+	// counts. Empty: what the environment says, as the stores' own programs read it. Also TRITON_CLOUD_CREDENTIAL_PATH.
+	CredentialsFile string `json:"credentials_file" limit:"file"`
 	// When models of repository.folders are loaded. none: all at the start. poll: also when their folders change.
 	// explicit: those in load_models at the start, and those that clients load.
 	ControlMode string `json:"control_mode" default:"none" limit:"one of none, poll, explicit"`
 	// Models that are loaded at the start with control_mode explicit; "*" alone for all.
 	LoadModels []string `json:"load_models" limit:"names"`
-	// Polling interval of the folders with control_mode poll.
+	// Polling interval of the folders, and of object stores, with control_mode poll.
 	PollInterval time.Duration `json:"poll_interval" default:"15s" limit:"100ms to 24h"`
 	// Models that have a file configs/NAME.pbtxt are configured by it, in place of their config.pbtxt.
 	ConfigName string `json:"config_name" unit:"name"`

@@ -90,6 +90,9 @@ func keysOf(section reflect.Value, prefix string) []key {
 	var keys []key
 	for i := range section.NumField() {
 		declared := section.Type().Field(i)
+		if declared.Tag.Get("json") == "-" {
+			continue
+		}
 		name := prefix + declared.Tag.Get("json")
 		if declared.Type.Kind() == reflect.Struct {
 			keys = append(keys, keysOf(section.Field(i), name+".")...)
@@ -157,7 +160,7 @@ func (k *key) paths() (all []*string) {
 		}
 	case *[]string:
 		for i := range *field {
-			if k.limit.path {
+			if k.limit.path && !IsRemote((*field)[i]) {
 				all = append(all, &(*field)[i])
 			}
 		}

@@ -29,6 +29,10 @@ var limits = map[string]limit{
 	"library": {unit: "path", path: true, library: true, ok: anything},
 	"output":  {unit: "path", path: true, output: true, ok: anything},
 	"paths":   {unit: "list of paths", want: "at most 64 paths", path: true, ok: each(64, anyText)},
+	"places": {
+		unit: "list of paths or URLs", path: true, ok: each(64, isPlace),
+		want: "at most 64 paths, or URLs without a user, a password and a query",
+	},
 	"folders": {unit: "list of folders", want: "at most 64 absolute paths", ok: each(64, filepath.IsAbs)},
 	"name":    {unit: "name", want: "a name", ok: one(notEmpty)},
 	"names":   {unit: "list of names", want: "at most 10000 names", ok: each(10_000, anyText)},
@@ -160,6 +164,20 @@ func isURL(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
+
+// remote are the schemes of URLs of trees of models.
+var remote = regexp.MustCompile(`^(s3|gs|as|oci)://`)
+
+// IsRemote tells whether an entry of repository.folders is a URL and not a folder of this machine.
+func IsRemote(place string) bool { return remote.MatchString(place) }
+
+// isPlace refuses URLs with secrets in them, which are shown wherever the entry is.
+func isPlace(text string) bool {
+	return !IsRemote(text) || len(text) <= 2048 && !strings.ContainsAny(text, "?#") && !userOf.MatchString(text)
+}
+
+// userOf matches the user of a URL, or of one inside it.
+var userOf = regexp.MustCompile(`://[^/]*@`)
 
 func isPair(text string) bool { return strings.IndexByte(text, '=') > 0 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,6 +58,7 @@ func Load(o Options) (Config, error) {
 	}
 	p.add(c.Validate())
 	p.add(c.makeAbsolute())
+	c.Environment = remoteVariables(o.Env)
 	return c, p.err()
 }
 
@@ -121,6 +123,8 @@ func tritonVariable(name, value string) (string, string) {
 		return variable("engine.test_backlog"), value
 	case "TRITON_SERVER_ESCAPE_LOG_MESSAGES": // Triton escapes unless the value is exactly 0
 		return variable("log.escape"), strconv.FormatBool(value != "0")
+	case "TRITON_CLOUD_CREDENTIAL_PATH":
+		return variable("repository.credentials_file"), value
 	}
 	return "", ""
 }
@@ -143,6 +147,20 @@ func variables(environ []string) map[string]string {
 	maps.Copy(triton, env)
 	return triton
 }
+
+// remoteVariables returns those of the environment that the clients of object stores and registries read.
+func remoteVariables(environ []string) (found []string) {
+	for _, entry := range environ {
+		name, _, _ := strings.Cut(entry, "=")
+		if remoteVariable.MatchString(name) {
+			found = append(found, entry)
+		}
+	}
+	return found
+}
+
+var remoteVariable = regexp.MustCompile(
+	`^(AWS|GOOGLE|AZURE|STORAGE|GCE)_|^(HOME|SSL_CERT_FILE|SSL_CERT_DIR|https?_proxy|no_proxy|HTTPS?_PROXY|NO_PROXY|DOCKER_CONFIG)$`)
 
 // setKey sets the key whose name, as nameOf returns it, is name; place is where value is from.
 func (c *Config) setKey(place, name, value string, nameOf func(key) string) error {

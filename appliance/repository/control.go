@@ -16,6 +16,9 @@ func (s *Repositories) Load(ctx context.Context, name string, o edgewise.LoadOve
 	if err := s.controllable(); err != nil {
 		return err
 	}
+	if s.enabled() {
+		_ = s.refresh(ctx) // it has told of what cannot be read: what was seen last is loaded
+	}
 	switch {
 	case s.enabled() && (s.has(name) || o.Files != nil || s.registry.Lookup(name) == nil):
 		return failedLoad(name, s.load(ctx, name, change{config: o.Config, files: o.Files}))
@@ -60,6 +63,7 @@ func (s *Repositories) Unload(ctx context.Context, name string, dependents bool)
 		return err
 	}
 	if s.enabled() && (s.brought(name) != nil || s.registry.Lookup(name) == nil) {
+		defer s.prune()
 		return s.unload(ctx, name, dependents)
 	}
 	if err := s.registry.Unload(ctx, name); err != nil && edgewise.KindOf(err) != edgewise.NotFound {

@@ -45,13 +45,19 @@ func (s *Repositories) settle(ctx context.Context, name string) error {
 		err = s.registry.Settle(ctx, name)
 	}
 	s.mu.Lock()
-	if m := s.models[name]; m != nil {
+	m := s.models[name]
+	if m != nil {
 		m.failed = err != nil
 		if err == nil {
 			m.leaving = nil
 		}
 	}
 	s.mu.Unlock()
+	if err == nil && m != nil {
+		if unkept := m.folder.Keep(); unkept != nil {
+			s.logger.Error("the state of a model cannot be kept for a start without its repository", "model", name, "error", unkept)
+		}
+	}
 	s.registry.Sweep(ctx, name)
 	if err == nil {
 		s.again(ctx, name)
@@ -91,37 +97,40 @@ func (s *Repositories) beginOne(ctx context.Context, name string, c change) (err
 	defer unlock()
 	defer s.registry.Hold(name)()
 	defer s.recovered(name, &err)
-	contents, kept, err := s.read(name, c)
+	s.fetching.RLock()
+	defer s.fetching.RUnlock()
+	contents, kept, err := s.read(ctx, name, c)
 	if err != nil {
 		return err
 	}
-	declared, err := declaration(contents)
+	declared, err := declaration(contents.Contents)
 	if err != nil {
-		return s.unpolled(name, contents, err)
+		return s.unpolled(name, contents.Contents, err)
 	}
 	steps := ensemble.StepModels(declared)
 	if len(steps) > 0 && !c.nesting {
 		return errNests
 	}
 	if err := s.beginSteps(ctx, name, declared, c); err != nil {
-		return s.refused(name, contents, err)
+		return s.refused(name, contents.Contents, err)
 	}
 	for _, said := range contents.Ignored() {
 		s.logger.Warn(said, "model", name)
 	}
 	numbers := picked(declared.VersionPolicy, contents.Numbers())
 	if len(numbers) == 0 {
-		return s.unpolled(name, contents, edgewise.Errorf("repository.Load", edgewise.Invalid,
+		return s.unpolled(name, contents.Contents, edgewise.Errorf("repository.Load", edgewise.Invalid,
 			"at least one version must be available under the version policy of model '%s'", name))
 	}
 	next := &source{
 		versions: map[int64]*edgewise.Version{}, stamps: map[int64]string{}, wanted: true, steps: steps, kept: kept,
+		behind: contents.behind, folder: contents.folder,
 	}
 	old := s.brought(name)
 	next.asked = !c.step || old != nil && old.wanted && old.asked
 	for _, number := range numbers {
-		if err := s.take(ctx, contents, number, old, next); err != nil {
-			return s.refused(name, contents, err)
+		if err := s.take(ctx, contents.Contents, number, old, next); err != nil {
+			return s.refused(name, contents.Contents, err)
 		}
 	}
 	next.leaving = s.leaving(old, next)
@@ -175,12 +184,12 @@ type kept struct {
 
 // read is the model as the folder has it, changed by what came with the load, or with the load before while the folder
 // is as it was. It returns the configuration that a next load keeps; nil: none.
-func (s *Repositories) read(name string, c change) (*layout.Contents, *kept, error) {
+func (s *Repositories) read(ctx context.Context, name string, c change) (*found, *kept, error) {
 	if c.files != nil {
 		contents, err := given(name, c)
-		return contents, nil, err
+		return &found{Contents: contents}, nil, err
 	}
-	contents, err := s.contents(name)
+	contents, err := s.fetched(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -193,6 +202,36 @@ func (s *Repositories) read(name string, c change) (*layout.Contents, *kept, err
 		contents.SetConfig(configOfLoad, keep.config)
 	}
 	return contents, keep, nil
+}
+
+// fetched is what a repository has of a model, with every file of the versions that are to be served, or the last good
+// state of a model that does not serve yet and cannot be fetched.
+func (s *Repositories) fetched(ctx context.Context, name string) (*found, error) {
+	contents, err := s.contents(ctx, name)
+	if err == nil {
+		err = fetchPicked(ctx, contents.Contents)
+	}
+	if err == nil {
+		return contents, nil
+	}
+	if last, ok := s.instead(name, err); ok {
+		s.logger.Warn("the last good state of a model is loaded: its present one cannot be fetched", "model", name, "error", err)
+		return last, nil
+	}
+	return nil, err
+}
+
+// fetchPicked fetches the files of the versions that the configuration picks. What is wrong with that is said later.
+func fetchPicked(ctx context.Context, c *layout.Contents) error {
+	declared, err := declaration(c)
+	if err != nil {
+		return nil //nolint:nilerr // whoever reads the configuration next says it
+	}
+	files := slices.Clone(c.Shared)
+	for _, number := range picked(declared.VersionPolicy, c.Numbers()) {
+		files = append(files, c.Versions[number]...)
+	}
+	return layout.Fetch(ctx, files)
 }
 
 // keeps returns the configuration that came with the load that a model serves as, unless its folder has changed.

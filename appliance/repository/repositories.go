@@ -38,19 +38,21 @@ type Registry interface {
 	Sweep(ctx context.Context, name string)
 }
 
-// Repositories are the model repositories: folders in Triton's layout, each of which feeds the registry. Its methods
+// Repositories are the model repositories: trees in Triton's layout, each of which feeds the registry. Its methods
 // are safe for concurrent use.
 type Repositories struct {
 	config   config.Repository
-	trees    []layout.Repository // distinct
+	sources  []Source // in distinct places
 	registry Registry
 	defaults modelconfig.Defaults // of ensembles that cannot be loaded
 	logger   *slog.Logger
+	fetching sync.RWMutex // held to load models, and to remove what was fetched of them
 
 	mu      sync.Mutex // guards what follows, and the fields of each source
 	models  map[string]*source
 	loading bool            // the models that are wanted at the start are not there yet
 	missing bool            // a folder could not be read at the start, nor since then
+	away    map[int]string  // why a source cannot be read, by its index
 	gone    map[string]bool // names of models that served until their folder went, at most maxGone
 }
 
@@ -69,17 +71,28 @@ type source struct {
 	failed   bool     // the last load did not end well
 	stopped  bool     // it was unloaded because a model that it runs was
 	states   []edgewise.Status
+	behind   bool          // its repository has a newer state, which could not be fetched
+	folder   layout.Folder // that it was read from
 }
 
-// New makes the repositories in trees, of which those in the same place are one, followed as c says. defaults are what
-// holds for what ensembles leave open.
+// New makes the repositories that c names, of which those in the same place are one, followed as c says. open makes the
+// source of a URL. defaults are what holds for what ensembles leave open.
 func New(
-	c config.Repository, trees []layout.Repository, r Registry, defaults modelconfig.Defaults, logger *slog.Logger,
+	c config.Repository, open func(url string) Source, r Registry, defaults modelconfig.Defaults, logger *slog.Logger,
 ) *Repositories {
-	s := &Repositories{config: c, registry: r, defaults: defaults, logger: logger, models: map[string]*source{}, gone: map[string]bool{}}
-	for _, tree := range trees {
-		if !slices.ContainsFunc(s.trees, func(t layout.Repository) bool { return t.Place == tree.Place }) {
-			s.trees = append(s.trees, tree)
+	s := &Repositories{
+		config: c, registry: r, defaults: defaults, logger: logger,
+		models: map[string]*source{}, gone: map[string]bool{}, away: map[int]string{},
+	}
+	for _, place := range c.Folders {
+		var from Source
+		if config.IsRemote(place) {
+			from = open(place)
+		} else {
+			from = Folder{layout.Dir(place, defaults.Formats.Files()...)}
+		}
+		if !slices.ContainsFunc(s.sources, func(other Source) bool { return other.Tree().Place == from.Tree().Place }) {
+			s.sources = append(s.sources, from)
 		}
 	}
 	s.loading = s.enabled()
@@ -87,7 +100,7 @@ func New(
 }
 
 // enabled tells whether there are repositories at all.
-func (s *Repositories) enabled() bool { return len(s.trees) > 0 }
+func (s *Repositories) enabled() bool { return len(s.sources) > 0 }
 
 // controllable returns nil when clients may load and unload models. Its words are Triton's.
 func (s *Repositories) controllable() error {
@@ -103,8 +116,8 @@ func (s *Repositories) controllable() error {
 func (s *Repositories) folders(name string) (map[string][]layout.Folder, error) {
 	found := map[string][]layout.Folder{}
 	var problems []error
-	for _, tree := range s.trees {
-		folders, refused, err := tree.Folders()
+	for _, from := range s.sources {
+		folders, refused, err := from.Tree().Folders()
 		problems = append(problems, err)
 		for _, err := range refused {
 			s.logger.Debug("a folder of the repository is not a model", "error", err)
@@ -118,27 +131,32 @@ func (s *Repositories) folders(name string) (map[string][]layout.Folder, error) 
 	return found, errors.Join(problems...)
 }
 
-// contents reads what the repositories have of a model. Errors: Invalid, in Triton's words where there is nothing.
-func (s *Repositories) contents(name string) (*layout.Contents, error) {
+// contents reads what the repositories have of a model, whose configuration is there to be read. Errors: Invalid, in
+// Triton's words where there is nothing, and why the configuration cannot be fetched.
+func (s *Repositories) contents(ctx context.Context, name string) (*found, error) {
 	const op = "repository.Load"
-	found, err := s.folders(name)
+	all, err := s.folders(name)
 	switch {
 	case err != nil:
 		return nil, edgewise.Errorf(op,
 			edgewise.Unavailable, "failed to load '%s', failed to poll from model repository: %w", name, err)
-	case len(found[name]) == 0:
+	case len(all[name]) == 0:
 		return nil, edgewise.Errorf(op, edgewise.Invalid,
 			"failed to load '%s', failed to poll from model repository: model not found in any model repository", name)
-	case len(found[name]) > 1:
+	case len(all[name]) > 1:
 		return nil, edgewise.Errorf(op,
 			edgewise.Invalid, "failed to load '%s', failed to poll from model repository: %s", name, duplicateReason)
 	}
-	c, err := found[name][0].Contents(s.config.ConfigName)
+	c, err := all[name][0].Contents(s.config.ConfigName)
 	if err != nil {
 		return nil, edgewise.Errorf(op,
 			edgewise.Invalid, "failed to load '%s', failed to poll from model repository: %w", name, err)
 	}
-	return c, nil
+	if err := layout.Fetch(ctx, c.Configs()); err != nil {
+		return nil, edgewise.Errorf(op,
+			edgewise.KindOf(err), "failed to load '%s', failed to poll from model repository: %w", name, err)
+	}
+	return &found{Contents: c, folder: all[name][0]}, nil
 }
 
 const duplicateReason = "model appears in two or more repositories"
@@ -178,8 +196,13 @@ func (s *Repositories) Start(ctx context.Context) error {
 		return nil
 	}
 	s.registry.Sweep(ctx, "") // what an earlier run brought: it is read again
+	away := s.refresh(ctx)
 	_, unread := s.folders("")
+	if unread != nil && away != nil {
+		unread = away // it says why
+	}
 	err := errors.Join(unread, s.loadAll(ctx))
+	s.prune()
 	s.mu.Lock()
 	s.loading, s.missing = false, unread != nil
 	s.mu.Unlock()
@@ -272,6 +295,7 @@ const (
 // look loads what has changed and unloads what has gone.
 func (p *poller) look(ctx context.Context) {
 	s := p.sources
+	_ = s.refresh(ctx) // it has told of what cannot be read
 	found, err := s.folders("")
 	if err != nil { // nothing is unloaded because a disk is away for a moment
 		s.logger.Error("a model repository cannot be read", "error", err)
@@ -280,6 +304,7 @@ func (p *poller) look(ctx context.Context) {
 	s.mu.Lock()
 	s.missing = false
 	s.mu.Unlock()
+	defer s.prune()
 	moving := p.changed(found)
 	for try := 0; try < settleTries && len(moving) > 0; try++ {
 		select {
@@ -312,7 +337,7 @@ type changedModel struct {
 func (p *poller) changed(found map[string][]layout.Folder) []changedModel {
 	var list []changedModel
 	for name, folders := range found {
-		if seen := p.state(folders); seen != p.tried[name] {
+		if seen := p.state(folders); seen != p.tried[name] || p.sources.isBehind(name) {
 			list = append(list, changedModel{name, folders, seen})
 		}
 	}
@@ -353,12 +378,21 @@ func (p *poller) follow(ctx context.Context, list []changedModel) {
 		if err != nil {
 			s.logger.Error("a change of a model's folder cannot be followed", "model", m.name, "error", err)
 		}
+		if err != nil && edgewise.KindOf(err) == edgewise.Unavailable { // it may be fetched next time
+			delete(p.tried, m.name)
+		}
 	}
 	for _, name := range begun {
 		if err := s.settle(ctx, name); err != nil && ctx.Err() == nil {
 			s.logger.Error("model failed to load", "model", name, "error", err)
 		}
 	}
+}
+
+// isBehind tells whether a model serves an older state than its repository has.
+func (s *Repositories) isBehind(name string) bool {
+	m := s.brought(name)
+	return m != nil && m.behind
 }
 
 // state tells apart what folders hold.

@@ -22,6 +22,7 @@ import (
 type folder struct {
 	*models.Registry
 	dir     string
+	open    func(url string) Source
 	sources *Repositories
 }
 
@@ -35,12 +36,8 @@ func newFolder(t *testing.T, mode string) *folder {
 
 // configure makes the repositories again.
 func (f *folder) configure(c config.Repository) {
-	var trees []layout.Repository
-	for _, place := range c.Folders {
-		trees = append(trees, layout.Dir(place, "model.onnx"))
-	}
 	defaults := modelconfig.Defaults{Formats: models.Formats()}
-	f.sources = New(c, trees, f.Registry.Registry, defaults, slog.New(slog.DiscardHandler))
+	f.sources = New(c, f.open, f.Registry.Registry, defaults, slog.New(slog.DiscardHandler))
 	f.sources.loading = false
 }
 
@@ -339,7 +336,7 @@ func TestStartFails(t *testing.T) {
 func TestTheSameModelInTwoRepositories(t *testing.T) {
 	f := newFolder(t, config.ControlExplicit)
 	second := t.TempDir()
-	f.sources.trees = append(f.sources.trees, layout.Dir(second))
+	f.sources.sources = append(f.sources.sources, Folder{layout.Dir(second)})
 	f.write("m/1/model.onnx", "one")
 	f.Must(os.MkdirAll(filepath.Join(second, "m", "1"), 0o755))
 	f.WantRefusal(f.load("m"), edgewise.Invalid,
@@ -408,7 +405,7 @@ func TestALoadThatFailsIsInvalid(t *testing.T) {
 			t.Errorf("%v: %v, want %s", id, err, want)
 		}
 	}
-	f.sources.trees = nil
+	f.sources.sources = nil
 	f.WantRefusal(f.load("none"), edgewise.Invalid, "failed to load 'none', failed to poll from model repository")
 	f.Must(f.sources.Unload(t.Context(), "none", true))
 }
@@ -465,7 +462,7 @@ func TestAMissingRepositoryIsNotLive(t *testing.T) {
 			f := newFolder(t, mode)
 			f.write("m/1/model.onnx", "one")
 			away := filepath.Join(t.TempDir(), "away")
-			f.sources.trees = []layout.Repository{layout.Dir(away), layout.Dir(f.dir)}
+			f.sources.sources = []Source{Folder{layout.Dir(away)}, Folder{layout.Dir(f.dir)}}
 			f.sources.config.ExitOnError = true
 			if err := f.sources.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "model repository: "+away) {
 				t.Errorf("it starts, or says %v", err)
@@ -531,7 +528,7 @@ func TestPollingWaitsForChangedFoldersTogether(t *testing.T) {
 func TestPollingUnloadsAModelThatAppearsTwice(t *testing.T) {
 	f := newFolder(t, config.ControlPoll)
 	second := t.TempDir()
-	f.sources.trees = append(f.sources.trees, layout.Dir(second))
+	f.sources.sources = append(f.sources.sources, Folder{layout.Dir(second)})
 	f.write("m/1/model.onnx", "one")
 	f.write("other/1/model.onnx", "else")
 	f.Must(f.sources.Start(t.Context()))

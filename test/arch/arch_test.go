@@ -109,6 +109,7 @@ var services = []string{
 	"appliance/monitor",
 	"appliance/recordings",
 	"appliance/registry",
+	"appliance/remote",
 	"appliance/repository",
 	"appliance/rollout",
 	"appliance/safestart",
@@ -215,6 +216,12 @@ var layers = []layer{
 		"services import parts, and use each other through interfaces that they declare: package appliance connects them",
 	},
 	{"appliance", []string{"appliance"}, []string{"..."}, "package appliance connects all others"},
+	{
+		"fetch",
+		[]string{"fetch/..."},
+		[]string{"api/fetch", "fetch/..."},
+		"the program that fetches is a module of its own, which knows the protocol and nothing of the appliance",
+	},
 	{"sdk", []string{"sdk/..."}, []string{"sdk/..."}, "guests know the ABI and nothing of the appliance"},
 	{
 		"step command",

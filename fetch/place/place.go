@@ -1,0 +1,37 @@
+// Package place is what the clients of stores have in common: a tree of files at a URL.
+package place
+
+import (
+	"context"
+	"io"
+
+	"github.com/edgewise-ai/edgewise/api/fetch"
+)
+
+// Place is a tree of files at one URL. Its methods are safe for concurrent use. Their errors are *fetch.Failure without
+// an object, in words without secrets.
+type Place interface {
+	// List gives every file to page, in pages of at most fetch.MaxPage, and ends with the error that page returns.
+	List(ctx context.Context, page func([]fetch.Entry) error) error
+	// Open reads a file from offset on. Errors: Changed when the file is not what e says any more.
+	Open(ctx context.Context, e fetch.Entry, offset int64) (io.ReadCloser, error)
+	Close() error
+}
+
+// Resolver is a Place whose URL may name something that changes.
+type Resolver interface {
+	// Resolve returns the digest of what the URL names now, as sha256:HEX.
+	Resolve(ctx context.Context) (string, error)
+}
+
+// Putter is a Place that files can be sent to.
+type Putter interface {
+	// Put sends the files of a request and tells fetched of each. It returns the digest of the whole.
+	Put(ctx context.Context, r *fetch.Request, fetched func(fetch.Fetched) error) (string, error)
+}
+
+// Opener opens the place at a URL.
+type Opener func(ctx context.Context, url string, c fetch.Credentials) (Place, error)
+
+// Unsummed is a body that may not have the MD5 of its entry, although nothing is wrong.
+type Unsummed interface{ Unsummed() bool }
