@@ -30,12 +30,16 @@ const (
 	idleTimeout     = 90 * time.Second
 )
 
+// ErrAnswer is part of every error about an answer that is over a bound, or is not what the protocol says.
+var ErrAnswer = errors.New("the answer cannot be used")
+
 // Client talks to one box. It is safe for concurrent use and keeps connections open between requests. How long a
 // request may take is up to its context.
 type Client struct {
 	base  string // without a slash at its end
 	http  *http.Client
 	token string // sent with every request; empty: none
+	most  int64  // bytes of an answer
 }
 
 // Option changes a Client while it is made.
@@ -53,6 +57,21 @@ func WithAuthorities(pool *x509.CertPool) Option {
 	}
 }
 
+// WithDialer makes the client speak to whatever dial connects to, and to nothing else: it follows no redirection, and
+// asks no proxy.
+func WithDialer(dial func(context.Context) (net.Conn, error)) Option {
+	return func(c *Client) {
+		c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		if t, ok := c.http.Transport.(*http.Transport); ok {
+			t.Proxy = nil
+			t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }
+		}
+	}
+}
+
+// WithMaxAnswer bounds the bytes of an answer, in place of MaxAnswer.
+func WithMaxAnswer(n int64) Option { return func(c *Client) { c.most = n } }
+
 // New returns a client of the box at the URL base, such as "http://127.0.0.1:8000". Errors: Invalid for a base that is
 // no http or https URL.
 func New(base string, options ...Option) (*Client, error) {
@@ -63,7 +82,7 @@ func New(base string, options ...Option) (*Client, error) {
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, edgewise.Errorf("client.New", edgewise.Invalid, "%q is no base URL: want http://host:port", base)
 	}
-	c := &Client{base: strings.TrimRight(u.String(), "/"), http: &http.Client{Transport: transport()}}
+	c := &Client{base: strings.TrimRight(u.String(), "/"), http: &http.Client{Transport: transport()}, most: MaxAnswer}
 	for _, o := range options {
 		o(c)
 	}
@@ -161,7 +180,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, result any
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	return decode(res, result)
+	return c.decode(res, result)
 }
 
 // send posts a body of length bytes, -1 when that is not known, and reads the answer into result. A server that refuses
@@ -178,42 +197,41 @@ func (c *Client) send(ctx context.Context, path string, header http.Header, leng
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	return decode(res, result)
+	return c.decode(res, result)
 }
 
 // decode reads an answer in JSON into result, nil for one that is not read.
-func decode(res *http.Response, result any) error {
+func (c *Client) decode(res *http.Response, result any) error {
 	if result == nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxErrorAnswer)) // so that the connection is used again
 		return nil
 	}
-	text, err := readAnswer(res)
+	text, err := c.readAnswer(res)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(text, result); err != nil {
-		return edgewise.Errorf("client.decode", edgewise.Internal, "%s %s: the answer is not what is expected: %w",
-			res.Request.Method, res.Request.URL, err)
+		return edgewise.Errorf("client.decode", edgewise.Internal, "%s %s: %w: %w",
+			res.Request.Method, res.Request.URL, ErrAnswer, err)
 	}
 	return nil
 }
 
-// readAnswer reads the body of an answer, at most MaxAnswer bytes. Memory grows with what arrives, not with what is
-// announced.
-func readAnswer(res *http.Response) ([]byte, error) {
+// readAnswer reads the body of an answer within its bound. Memory grows with what arrives, not with what is announced.
+func (c *Client) readAnswer(res *http.Response) ([]byte, error) {
 	const op, announced = "client.readAnswer", 16 << 20
-	if res.ContentLength > MaxAnswer {
-		return nil, edgewise.Errorf(op, edgewise.TooLarge, "the answer has %d bytes, at most %d are read", res.ContentLength,
-			int64(MaxAnswer))
+	if res.ContentLength > c.most {
+		return nil, edgewise.Errorf(op, edgewise.TooLarge, "%w: it has %d bytes, at most %d are read", ErrAnswer,
+			res.ContentLength, c.most)
 	}
 	var into bytes.Buffer
 	into.Grow(int(max(0, min(res.ContentLength, announced))) + bytes.MinRead)
-	n, err := into.ReadFrom(io.LimitReader(res.Body, MaxAnswer+1))
+	n, err := into.ReadFrom(io.LimitReader(res.Body, c.most+1))
 	switch {
 	case err != nil:
 		return nil, unreachable(op, res.Request.URL.Host, err)
-	case n > MaxAnswer:
-		return nil, edgewise.Errorf(op, edgewise.TooLarge, "the answer has more than %d bytes", int64(MaxAnswer))
+	case n > c.most:
+		return nil, edgewise.Errorf(op, edgewise.TooLarge, "%w: it has more than %d bytes", ErrAnswer, c.most)
 	}
 	return into.Bytes(), nil
 }

@@ -413,7 +413,7 @@ func TestAnswersOverTheBoundAreNotRead(t *testing.T) {
 		w.WriteHeader(http.StatusOK)
 	})
 	_, err := c.Models(t.Context())
-	if want := "the answer has 1073741825 bytes, at most 1073741824 are read"; err == nil ||
+	if want := "the answer cannot be used: it has 1073741825 bytes, at most 1073741824 are read"; err == nil ||
 		edgewise.KindOf(err) != edgewise.TooLarge || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

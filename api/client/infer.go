@@ -34,17 +34,25 @@ func (c *Client) InferAs(ctx context.Context, req *edgewise.Request, in, out kse
 		return nil, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	answer, err := readAnswer(res)
+	answer, err := c.readAnswer(res)
 	if err != nil {
-		return nil, edgewise.Errorf("client.Infer", edgewise.Unavailable, "reading the answer: %w", err)
+		return nil, err
 	}
-	answerSize := -1
+	resp, err := decodeInfer(res, answer)
+	if err != nil {
+		return nil, edgewise.Errorf("client.Infer", edgewise.Internal, "%w: %w", ErrAnswer, err)
+	}
+	return resp, nil
+}
+
+func decodeInfer(res *http.Response, answer []byte) (resp *edgewise.Response, err error) {
+	size := -1
 	if text := res.Header.Get(kserve.HeaderLength); text != "" {
-		if answerSize, err = kserve.ParseHeaderLength(text, len(answer)); err != nil {
+		if size, err = kserve.ParseHeaderLength(text, len(answer)); err != nil {
 			return nil, err
 		}
 	}
-	return kserve.DecodeInferResponse(answer, answerSize, kserve.Limits{}.WithDefaults())
+	return kserve.DecodeInferResponse(answer, size, kserve.Limits{}.WithDefaults())
 }
 
 func inferencePath(id edgewise.ModelID) string {

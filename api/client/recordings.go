@@ -47,7 +47,7 @@ func (c *Client) RecordedRequest(ctx context.Context, model string, number uint6
 		return nil, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	return readAnswer(res)
+	return c.readAnswer(res)
 }
 
 // DeleteRecordedRequest deletes a recorded request. Errors: NotFound.
