@@ -21,6 +21,8 @@ type Format struct {
 	External bool
 	// Untried says that no request is made up to try its versions: they may do anything with it.
 	Untried bool
+	// Remote says that its versions run in a server beside the box: a run takes no core of the box, and waits for an answer.
+	Remote bool
 }
 
 // Extension returns the end of the names of all model files of the format, such as ".onnx"; "" when it has no files.

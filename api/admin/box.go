@@ -70,6 +70,7 @@ type Warning struct {
 type Backend struct {
 	Name      string         `json:"name"` // as configurations of models name it
 	Folder    string         `json:"folder"`
+	Address   string         `json:"address,omitempty"` // of a server; empty: it is a program
 	Platforms []string       `json:"platforms"`
 	File      string         `json:"file,omitempty"` // default name of a model's file
 	Usable    bool           `json:"usable"`

@@ -10,6 +10,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/backend"
 	"github.com/edgewise-ai/edgewise/appliance/child"
+	"github.com/edgewise-ai/edgewise/appliance/external/remote"
 )
 
 // Config configures the backends.
@@ -41,8 +42,9 @@ type Backend struct {
 	Config
 	tell sync.Once // which protection the kernel lacks
 
-	mu        sync.Mutex // guards described
+	mu        sync.Mutex // guards what follows
 	described []description
+	servers   map[string]*remote.Server // by the name of the backend
 }
 
 var _ edgewise.Backend = (*Backend)(nil)
@@ -50,7 +52,7 @@ var _ edgewise.Backend = (*Backend)(nil)
 // New makes the backend. No process is started before Inspect or Load.
 func New(c Config) *Backend {
 	c.Restarts = c.Complete()
-	return &Backend{Config: c}
+	return &Backend{Config: c, servers: map[string]*remote.Server{}}
 }
 
 // Formats are those of all backends.
@@ -82,14 +84,17 @@ func (b *Backend) unprotected(lacking error) {
 	})
 }
 
-// Load starts a process for each instance of v. Errors: those of the backend; Internal when a process dies while loading;
-// Deadline.
+// Load starts a process for each instance of v, or makes sure that its server serves it. Errors: those of the backend;
+// Internal when a process dies while loading; Deadline.
 func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, _ edgewise.Device) (edgewise.Instance,
 	error,
 ) {
 	m, err := b.manifest(v.Model)
 	if err != nil {
 		return nil, err
+	}
+	if m.Address != "" {
+		return b.open(ctx, m, v)
 	}
 	i := newInstance(b, m, v, dir)
 	if err := i.load(ctx); err != nil {
@@ -129,11 +134,14 @@ type description struct {
 const maxDescribed = 64
 
 // Inspect asks the backend what the model's files say, if it can tell and the configuration leaves something open. A
-// process is started for that, and ended. Errors: those of Load.
+// process is started for that, and ended; a server is asked. Errors: those of Load.
 func (b *Backend) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*edgewise.Inspection, error) {
 	manifest, err := b.manifest(m)
 	if err != nil {
 		return nil, err
+	}
+	if manifest.Address != "" {
+		return b.ask(ctx, manifest, m)
 	}
 	if !manifest.Complete || completed(m) {
 		return inspected(manifest, m, nil), nil

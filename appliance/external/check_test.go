@@ -42,7 +42,10 @@ func TestABackendIsFoundWithItsProblem(t *testing.T) {
 		"good":    "protocol: 1\ncommand: [/bin/true]\nfile: model.x\nmemory: 1GiB\n",
 		"old":     "protocol: 7\ncommand: [/bin/true]\n",
 		"missing": "protocol: 1\ncommand: [\"${backend}/program\"]\n",
-		"remote":  "protocol: 1\naddress: unix:/run/x.sock\n",
+		"there":   "address: unix:/run/none.sock\nload: true\noutput_memory: 1MiB\n",
+		"both":    "command: [/bin/true]\naddress: unix:/run/x.sock\n",
+		"far":     "address: http://10.0.0.1:80\n",
+		"load":    "protocol: 1\ncommand: [/bin/true]\nload: true\n",
 		"typo":    "protocol: 1\ncomand: [/bin/true]\n",
 		"twice":   "protocol: 1\ncommand: [/bin/true]\nplatforms: [good]\n",
 	} {
@@ -60,12 +63,14 @@ func TestABackendIsFoundWithItsProblem(t *testing.T) {
 	manifests, others := Discover([]string{parent, filepath.Join(parent, "nowhere")})
 	var told []string
 	for _, b := range New(Config{Manifests: manifests, Unusable: others}).List() {
-		told = append(told, b.Name+" "+b.Problem)
+		told = append(told, b.Name+" "+strings.ReplaceAll(b.Problem, parent+"/", ""))
 	}
 	all := strings.Join(told, "\n")
 	for _, want := range []string{
 		"good \n", "missing there is no program ", "protocol: want 1, got 7", "typo/backend.yaml:2: ",
-		"remote/backend.yaml:2: ", `platform "good" is that of the backend in`,
+		"there the server at unix:/run/none.sock: no answer", "both both/backend.yaml: address: a server has no other keys",
+		`far far/backend.yaml: address "http://10.0.0.1:80": "10.0.0.1" is not this machine`,
+		"load load/backend.yaml: token_file, load: they are keys of a server", `platform "good" is that of the backend in`,
 	} {
 		if !strings.Contains(all+"\n", want) {
 			t.Errorf("%q is missing in\n%s", want, all)

@@ -19,6 +19,12 @@ func (b *Backend) List() []admin.Backend {
 				LoadSeconds: m.LoadTimeout.Seconds(),
 			},
 		}
+		if m.Address != "" {
+			shown.Address, shown.Limits = m.Address, nil
+			shown.Usable, shown.Problem = b.answers(m)
+			list = append(list, shown)
+			continue
+		}
 		if program := m.expand(m.Command[0], nil); !found(program) {
 			shown.Usable, shown.Problem = false, "there is no program "+program
 		}

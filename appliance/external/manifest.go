@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,15 +17,22 @@ import (
 	"github.com/edgewise-ai/edgewise/api/backend"
 	"github.com/edgewise-ai/edgewise/appliance/child"
 	"github.com/edgewise-ai/edgewise/appliance/document"
+	"github.com/edgewise-ai/edgewise/appliance/external/remote"
 )
 
 // ManifestFile is the file that makes a folder a backend.
 const ManifestFile = "backend.yaml"
 
-// Manifest says what a backend is. Its fields are the keys of the file.
+// Manifest says what a backend is: a program that is started for each instance, or a server that is there. Its fields are
+// the keys of the file.
 type Manifest struct {
 	Protocol int      `json:"protocol"`
 	Command  []string `json:"command"` // the program and its arguments
+	// instead of a command: where a server of the inference protocol listens on this machine, a file with what it asks for as
+	// "Authorization: Bearer", and whether its models are loaded and unloaded as versions are
+	Address   string `json:"address"`
+	TokenFile string `json:"token_file"`
+	Load      bool   `json:"load"`
 	// the models that it serves: platforms, of which the first is the name of the folder where there are none, and the
 	// default name of a model's file; empty: a model is a configuration alone
 	Platforms []string `json:"platforms"`
@@ -128,8 +136,13 @@ func (m *Manifest) check() error {
 		}
 	}
 	problem(edgewise.CheckName(m.Name) != nil, "the folder's name %q is no name of a backend", m.Name)
-	problem(m.Protocol != backend.Version, "protocol: want %d, got %d", backend.Version, m.Protocol)
-	problem(len(m.Command) == 0 || m.Command[0] == "", "command: the program is missing")
+	if m.Address != "" {
+		problems = append(problems, m.checkServer()...)
+	} else {
+		problem(m.Protocol != backend.Version, "protocol: want %d, got %d", backend.Version, m.Protocol)
+		problem(len(m.Command) == 0 || m.Command[0] == "", "command: the program is missing")
+		problem(m.TokenFile != "" || m.Load, "token_file, load: they are keys of a server, which has an address")
+	}
 	problem(len(m.Platforms) > maxFormats, "platforms: %d of them, at most %d are allowed", len(m.Platforms), maxFormats)
 	problem(slices.Contains(m.Platforms, ""), "platforms: one is empty")
 	problem(m.File != "" && (filepath.Ext(m.File) == "" || filepath.Base(m.File) != m.File),
@@ -144,13 +157,32 @@ func (m *Manifest) check() error {
 	return errors.Join(problems...)
 }
 
+// checkServer reports what is wrong with the manifest of a server.
+func (m *Manifest) checkServer() (problems []error) {
+	if _, err := remote.ParseAddress(m.Address); err != nil {
+		problems = append(problems, err)
+	}
+	if m.TokenFile != "" && !filepath.IsAbs(m.TokenFile) {
+		problems = append(problems, fmt.Errorf("token_file: want a path from /, got %q", m.TokenFile))
+	}
+	own := *m // with what concerns both kinds, or is made of the folder, as it is by default
+	own.Address, own.TokenFile, own.Load = "", "", false
+	own.Platforms, own.Name, own.Folder, own.Trial = nil, "", "", false
+	own.Input, own.Output, own.LoadTimeout = defaults.Input, defaults.Output, defaults.LoadTimeout
+	if !reflect.DeepEqual(own, defaults) {
+		problems = append(problems, errors.New("address: a server has no other keys than platforms, trial, token_file, load, "+
+			"input_memory, output_memory and load_timeout: the others are those of a program"))
+	}
+	return problems
+}
+
 // Formats are those of the models that the backend serves.
 func (m *Manifest) Formats() []edgewise.Format {
 	var list []edgewise.Format
 	for _, platform := range m.Platforms {
 		list = append(list, edgewise.Format{
 			Platform: platform, Backend: m.Name, File: m.File, Devices: []edgewise.DeviceKind{edgewise.CPU}, Answers: true,
-			External: true, Untried: !m.Trial,
+			External: true, Untried: !m.Trial, Remote: m.Address != "",
 		})
 	}
 	return list

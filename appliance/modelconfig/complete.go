@@ -282,6 +282,9 @@ func defaultOptimization(c *edgewise.Model) {
 	}
 }
 
+// remoteInstances is how many requests a server beside the box has at a time where nothing is said. It schedules them itself.
+const remoteInstances = 16
+
 // latency tells whether the model runs one request at a time, on all cores.
 func latency(m *edgewise.Model) bool {
 	return m.Parameters["execution_profile"].StringValue == "latency"
@@ -305,7 +308,10 @@ func defaultInstances(c *edgewise.Model, d Defaults) {
 		}
 		if g.Count == 0 {
 			g.Count = max(min(d.InstanceCount, int32(MaxInstances/len(c.InstanceGroup))), 1)
-			if f, _ := d.Formats.Of(c); latency(c) || f.Answers { // each instance of these is a process
+			switch f, _ := d.Formats.Of(c); {
+			case f.Remote: // each is a request that a server has
+				g.Count = remoteInstances
+			case latency(c) || f.Answers: // each is a process
 				g.Count = 1
 			}
 		}

@@ -74,7 +74,7 @@ func (l *Loader) placement(m *edgewise.Model, f edgewise.Format) (placement, err
 		return placement{}, err
 	}
 	p := placement{devices: devices, instances: l.instances(m, f, devices)}
-	if devices[0].Kind == edgewise.CPU {
+	if devices[0].Kind == edgewise.CPU && !f.Remote {
 		c := m.Concurrency(l.config.CoreCount)
 		p.cores, p.threads = l.config.Cores, c.Threads()
 		if !f.Guest {

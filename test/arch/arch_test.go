@@ -153,7 +153,7 @@ var layers = []layer{
 	{"children", []string{"appliance/child"}, nil, "child processes know nothing of what runs in them"},
 	{
 		"processes",
-		[]string{"appliance/runner", "appliance/external"},
+		[]string{"appliance/runner", "appliance/external", "appliance/external/remote"},
 		[]string{"appliance/child", "appliance/document", "api/..."},
 		"backends in processes of their own share how these are started, confined and ended",
 	},

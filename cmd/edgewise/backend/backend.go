@@ -36,10 +36,14 @@ func Command(program *cli.Program) *cobra.Command {
 
 // Line is a line about a backend.
 func Line(b admin.Backend) string {
-	text := fmt.Sprintf("%s: in %s", b.Name, b.Folder)
+	text := b.Name + ": "
 	if len(b.Platforms) > 0 {
-		text = fmt.Sprintf("%s: platform %s, in %s", b.Name, strings.Join(b.Platforms, ", "), b.Folder)
+		text += "platform " + strings.Join(b.Platforms, ", ") + ", "
 	}
+	if b.Address != "" {
+		text += "at " + b.Address + ", "
+	}
+	text += "in " + b.Folder
 	if !b.Usable {
 		text += ": cannot be used: " + b.Problem
 	}

@@ -2167,6 +2167,8 @@ export interface components {
             /** @description as configurations of models name it */
             name: string;
             folder: string;
+            /** @description where it listens, if it is a server; left out for a program */
+            address?: string;
             platforms: string[];
             /** @description default name of a model's file; left out when a model is a configuration alone */
             file?: string;
