@@ -15,7 +15,7 @@ type Format struct {
 	// when it takes long; no request is made up to try them; they see which optional inputs a request has left out.
 	Guest bool
 	// Answers says that its versions may be decoupled, and send any number of responses to a request: then its backend's
-	// instances are Answerers.
+	// instances are Answerers. Ensembles are decoupled if one of their steps is.
 	Answers bool
 	// External says that its backend is another program, of which it is known by name: Backend.
 	External bool

@@ -120,6 +120,17 @@ type Inferer interface {
 	Infer(ctx context.Context, req *Request) (*Response, error)
 }
 
+// CheckEach says why a decoupled model cannot answer the request: it takes exactly one response (kind Unsupported).
+func (r *Request) CheckEach(id ModelID) error {
+	if r.Each != nil {
+		return nil
+	}
+	return &Error{
+		Op: "edgewise.CheckEach", Kind: Unsupported, Model: id,
+		Err: fmt.Errorf("model '%s' is decoupled: a request has any number of responses, and this one takes one", id.Name),
+	}
+}
+
 // Exchange is what a frontend does before and after an inference and what is counted with it.
 type Exchange struct {
 	// Lookup returns the version that the client's label points to now; nil: the client named no label.

@@ -82,6 +82,7 @@ func (c *checker) declaration() bool {
 func (c *checker) connected(parts []*edgewise.Model) {
 	c.g = newGraph(c.m, parts)
 	c.connections()
+	c.streams(parts)
 	for i := range c.g.steps {
 		c.mapped(i)
 		c.types(i)
@@ -210,6 +211,41 @@ func (c *checker) connections() {
 	}
 }
 
+// streams checks the decoupled steps, and what the ensemble says of itself.
+func (c *checker) streams(parts []*edgewise.Model) {
+	c.g.follow()
+	for i, s := range c.g.streams {
+		for _, other := range c.g.streams[i+1:] {
+			if !c.g.behind[s][other] {
+				c.problem("%s receives inputs originated from different decoupled models: %s and %s: one of them must need "+
+					"the other", c.meeting(s, other), c.g.steps[s].label, c.g.steps[other].label)
+			}
+		}
+	}
+	if c.decoupled() && c.m.ResponseCache != nil && c.m.ResponseCache.Enable {
+		c.problem("response_cache.enable: %s is decoupled: responses of a decoupled model are not cached",
+			c.g.steps[c.g.streams[0]].label)
+	}
+	if c.m.Decoupled() && !c.decoupled() && !slices.Contains(parts, nil) {
+		c.problem("model_transaction_policy.decoupled is true, but no step runs a decoupled model: an ensemble is " +
+			"decoupled when one of its steps is")
+	}
+}
+
+// decoupled tells whether a request to the ensemble has any number of responses, as far as its steps are known.
+func (c *checker) decoupled() bool { return len(c.g.streams) > 0 }
+
+// meeting is the first that needs two steps: another step, or the ensemble's answer.
+func (c *checker) meeting(a, b int) string {
+	sorted, _ := c.g.order()
+	for _, s := range sorted {
+		if c.g.behind[a][s] && c.g.behind[b][s] {
+			return c.g.steps[s].label
+		}
+	}
+	return "the answer"
+}
+
 // duplicates finds a step that makes a tensor with two of its outputs.
 func (c *checker) duplicates() {
 	for i := range c.g.steps {
@@ -281,7 +317,7 @@ func (c *checker) mapped(i int) {
 			c.problem("%s: output_map names output '%s', which the model does not have", s.label, out.name)
 		}
 	}
-	if s.model.ModelTransactionPolicy != nil && s.model.ModelTransactionPolicy.Decoupled {
-		c.problem("%s: the model is decoupled: a step has one answer", s.label)
+	if s.decoupled() && s.fan != nil {
+		c.problem("%s: fan_out: the model is decoupled: the responses for the rows cannot be joined", s.label)
 	}
 }

@@ -17,8 +17,6 @@ func chain() *edgewise.Model {
 func parts() map[string]*edgewise.Model {
 	one := []string{"x:FP32[-1]"}
 	optional := model("optional", 0, []string{"x:FP32[-1]", "extra?:FP32[-1]"}, []string{"y:FP32[-1]"})
-	decoupled := model("decoupled", 0, one, []string{"y:FP32[-1]"})
-	decoupled.ModelTransactionPolicy = &edgewise.ModelTransactionPolicy{Decoupled: true}
 	return map[string]*edgewise.Model{
 		"a": model("a", 0, one, []string{"y:FP32[-1]"}), "b": model("b", 0, one, []string{"y:FP32[-1]"}),
 		"two":    model("two", 0, []string{"x:FP32[-1]", "z:FP32[-1]"}, []string{"y:FP32[-1]", "w:FP32[-1]"}),
@@ -28,7 +26,9 @@ func parts() map[string]*edgewise.Model {
 		"square": model("square", 0, []string{"x:FP32[-1,-1]"}, []string{"y:FP32[-1,-1]"}),
 		"cube":   model("cube", 0, []string{"x:FP32[-1,-1,-1]"}, []string{"y:FP32[-1,-1,-1]"}),
 		"batch4": model("batch4", 4, one, []string{"y:FP32[-1]"}), "batch8": model("batch8", 8, one, []string{"y:FP32[-1]"}),
-		"text": model("text", 0, []string{"x:BYTES[-1]"}, []string{"y:BYTES[-1]"}), "optional": optional, "decoupled": decoupled,
+		"text": model("text", 0, []string{"x:BYTES[-1]"}, []string{"y:BYTES[-1]"}), "optional": optional,
+		"decoupled": decoupled(model("decoupled", 0, one, []string{"y:FP32[-1]"})),
+		"other":     decoupled(model("other", 0, one, []string{"y:FP32[-1]"})),
 	}
 }
 
@@ -177,9 +177,30 @@ func TestValidate(t *testing.T) {
 			[]string{"step 0 (model 'a'): input 'x' is not optional, but tensor 'x' is an optional input of the ensemble"},
 		},
 		{
-			"a decoupled model", func(m *edgewise.Model) { step(m, 0).ModelName = "decoupled" },
-			[]string{"step 0 (model 'decoupled'): the model is decoupled"},
+			"decoupled models in a row", func(m *edgewise.Model) {
+				step(m, 0).ModelName, step(m, 1).ModelName = "decoupled", "other"
+				decoupled(m)
+			}, nil,
 		},
+		{"decoupled, and no step is", func(m *edgewise.Model) { decoupled(m) }, []string{
+			"model_transaction_policy.decoupled is true, but no step runs a decoupled model",
+		}},
+		{"a decoupled model and the response cache", func(m *edgewise.Model) {
+			step(m, 0).ModelName, m.ResponseCache = "decoupled", &edgewise.Switch{Enable: true}
+		}, []string{"response_cache.enable: step 0 (model 'decoupled') is decoupled"}},
+		{"a fan-out over a decoupled model", func(m *edgewise.Model) {
+			*m = *pipeline(0, []string{"x:FP32[-1,-1]"}, []string{"y:FP32[-1,-1]"}, stepOf("decoupled", names{"x": "x"}, names{"y": "y"}))
+			step(m, 0).FanOut = &edgewise.EnsembleFanOut{Input: []string{"x"}}
+		}, []string{"step 0 (model 'decoupled'): fan_out: the model is decoupled"}},
+		{"two decoupled models whose responses meet in a step", func(m *edgewise.Model) {
+			*m = *pipeline(0, []string{"x:FP32[-1]"}, []string{"y:FP32[-1]"}, stepOf("two", names{"x": "a", "z": "b"}, names{"y": "y"}),
+				stepOf("decoupled", names{"x": "x"}, names{"y": "a"}), stepOf("other", names{"x": "x"}, names{"y": "b"}))
+		}, []string{"step 0 (model 'two') receives inputs originated from different decoupled models: " +
+			"step 1 (model 'decoupled') and step 2 (model 'other')"}},
+		{"two decoupled models whose responses meet in the answer", func(m *edgewise.Model) {
+			*m = *pipeline(0, []string{"x:FP32[-1]"}, []string{"y:FP32[-1]", "z:FP32[-1]"},
+				stepOf("decoupled", names{"x": "x"}, names{"y": "y"}), stepOf("other", names{"x": "x"}, names{"y": "z"}))
+		}, []string{"the answer receives inputs originated from different decoupled models"}},
 
 		{"types between steps", func(m *edgewise.Model) { step(m, 1).ModelName = "int" }, []string{
 			"tensor 'mid': step 0 (model 'a') makes it as output 'y' of type FP32, but step 1 (model 'int') takes it as input 'x' of type INT32",

@@ -5,6 +5,9 @@
 // Every step asks its model through the Inferer that the ensemble was given, so it stands in its model's own queue and
 // shares batches with everybody else's requests.
 //
+// Each response of a decoupled step is a pass: a run of the steps behind it, with a response of its own. The tensors
+// from before the step are borrowed by all of its passes.
+//
 // Who owns the bytes. The inputs of the request are borrowed from the caller until Infer returns. The outputs of a step
 // belong to its model's response; the tensors of the steps behind it alias that memory and nothing is copied. A
 // response is released when the last step that needs one of its tensors has returned, or, when a tensor of it is an

@@ -53,6 +53,7 @@ func New(v *edgewise.Version, parts []*edgewise.Version, c Config) (*Ensemble, e
 	}
 	g := newGraph(v.Model, models)
 	g.prune()
+	g.follow()
 	if c.Independent != nil {
 		g.separate(parts, c.Independent)
 	}
@@ -66,7 +67,14 @@ func New(v *edgewise.Version, parts []*edgewise.Version, c Config) (*Ensemble, e
 // Infer runs the steps that the wanted outputs need. It returns when all of them have returned, also when one has
 // failed or ctx has ended; the steps then still in progress are canceled. An output that was not made, because a
 // condition stopped its step or one before it, is left out of the response, whose parameter "stopped_at" names the
-// model of that step. Errors: those of Config.Check, and those of the steps as "in ensemble 'E', ..." with their kind.
+// model of that step.
+//
+// The responses of a decoupled ensemble go to req.Each, but for the last one; each has its outputs from one pass of the
+// steps behind the decoupled one. A pass that makes none of the wanted outputs has no response. When a step fails, in
+// any pass, the request fails, as in Triton.
+//
+// Errors: Unsupported without req.Each if the ensemble is decoupled, those of Config.Check, and those of the steps as
+// "in ensemble 'E', ..." with their kind.
 func (e *Ensemble) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
 	start := time.Now()
 	if !e.enter() {
@@ -83,6 +91,11 @@ func (e *Ensemble) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.
 }
 
 func (e *Ensemble) infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	if len(e.graph.streams) > 0 {
+		if err := req.CheckEach(e.version.ID); err != nil {
+			return nil, err
+		}
+	}
 	if err := e.config.Check(req); err != nil {
 		return nil, err
 	}
@@ -95,14 +108,18 @@ func (e *Ensemble) infer(ctx context.Context, req *edgewise.Request) (*edgewise.
 	}
 	inside, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := newRun(inside, cancel, e, req)
+	answer := newReply(e, req, cancel)
+	r := newRun(inside, e, req, answer)
 	r.begin(ctx)
 	r.others.Wait()
-	if r.failure != nil {
+	if err := answer.failed(); err != nil {
 		r.releaseAll()
-		return nil, e.fail(r.failure)
+		answer.end(nil, err)
+		return nil, e.fail(err)
 	}
-	return r.response(), nil
+	resp := r.response()
+	answer.end(resp, nil)
+	return resp, nil
 }
 
 // fail says of a step's error where it happened. Its kind stays.
@@ -142,7 +159,7 @@ const Platform = "ensemble"
 
 // Format returns the format of ensembles.
 func Format() edgewise.Format {
-	return edgewise.Format{Platform: Platform, Devices: []edgewise.DeviceKind{edgewise.CPU}}
+	return edgewise.Format{Platform: Platform, Devices: []edgewise.DeviceKind{edgewise.CPU}, Answers: true}
 }
 
 // Is tells whether m declares an ensemble.
@@ -220,10 +237,20 @@ func (m *meter) step(i int, change func(*edgewise.StepStatistics)) {
 	change(&m.total.Steps[i])
 }
 
+// responded counts a response of a decoupled ensemble; see edgewise.Statistics.
+func (m *meter) responded(
+	place int, made, sent time.Duration, how func(*edgewise.ResponseStatistics) *edgewise.Duration,
+) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.total.Responded(place, made, sent, how)
+}
+
 func (m *meter) read() edgewise.Statistics {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	stats := m.total
 	stats.Steps, stats.Batches = slices.Clone(m.total.Steps), slices.Clone(m.total.Batches)
+	stats.Responses = slices.Clone(m.total.Responses)
 	return stats
 }

@@ -21,6 +21,7 @@ type zoo struct {
 	t      testing.TB
 	models map[string]*edgewise.Model
 	behave map[string]behaviour
+	speak  map[string]speaker // of decoupled models
 
 	held    atomic.Int64    // responses that were not released
 	stops   map[string]bool // models that answer as ensembles that have stopped
@@ -38,7 +39,7 @@ type behaviour func(context.Context, *edgewise.Request) ([]edgewise.Tensor, erro
 func newZoo(t testing.TB) *zoo {
 	z := &zoo{
 		t: t, models: map[string]*edgewise.Model{}, asked: map[string][]*edgewise.Request{}, perStep: map[string]int64{},
-		behave: map[string]behaviour{},
+		behave: map[string]behaviour{}, speak: map[string]speaker{},
 	}
 	t.Cleanup(func() {
 		if n := z.held.Load(); n != 0 {
@@ -46,6 +47,23 @@ func newZoo(t testing.TB) *zoo {
 		}
 	})
 	return z
+}
+
+// speaker answers a request to a decoupled model: emit sends a response, what it returns is the last one; nil: an end.
+type speaker func(ctx context.Context, req *edgewise.Request, emit emitter) ([]edgewise.Tensor, error)
+
+// emitter sends a response with parameters.
+type emitter = func([]edgewise.Tensor, map[string]any) error
+
+// stream makes a decoupled model; see add.
+func (z *zoo) stream(name string, in, out []string, speak speaker) {
+	z.models[name] = decoupled(model(name, 0, in, out))
+	z.speak[name] = speak
+}
+
+func decoupled(m *edgewise.Model) *edgewise.Model {
+	m.ModelTransactionPolicy = &edgewise.ModelTransactionPolicy{Decoupled: true}
+	return m
 }
 
 // add makes a model: inputs and outputs are written as "x:FP32[1,-1]", with '?' behind the name of an optional input.
@@ -107,10 +125,29 @@ func (z *zoo) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Respo
 		return nil, edgewise.Errorf("zoo", edgewise.NotFound, "Request for unknown model: '%s' is not found", req.Model.Name)
 	}
 	ordering.Queued(ctx)
+	if speak := z.speak[req.Model.Name]; speak != nil {
+		all, err := speak(ctx, req, func(all []edgewise.Tensor, p map[string]any) error {
+			resp := z.response(req, all)
+			resp.Parameters = p
+			return req.Each(resp)
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case all == nil:
+			return &edgewise.Response{Model: req.Model, Empty: true}, nil
+		}
+		return z.response(req, all), nil
+	}
 	all, err := z.behave[req.Model.Name](ctx, req)
 	if err != nil {
 		return nil, err
 	}
+	return z.response(req, all), nil
+}
+
+// response makes a response of the outputs that are wanted.
+func (z *zoo) response(req *edgewise.Request, all []edgewise.Tensor) *edgewise.Response {
 	var out []edgewise.Tensor
 	for _, name := range req.Outputs {
 		for _, t := range all {
@@ -136,7 +173,7 @@ func (z *zoo) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Respo
 				}
 			}
 		},
-	}, nil
+	}
 }
 
 // requests returns how often a model was asked.

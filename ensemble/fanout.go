@@ -82,7 +82,7 @@ func (f *rowsRun) some(ctx context.Context) {
 		err := ctx.Err()
 		if err == nil {
 			f.answers[k], err = safely(f.run, f.step, func() (*edgewise.Response, error) {
-				return f.run.ask(ctx, f.step, f.asked[k], f.want)
+				return f.run.ask(ctx, f.step, f.asked[k], f.want, nil)
 			})
 		}
 		if err != nil {

@@ -25,6 +25,8 @@ type graph struct {
 	steps   []step
 	outputs []int    // the tensors of the model's outputs, in declared order
 	needs   [][]bool // for each of outputs, which steps it needs
+	streams []int    // the decoupled steps, each behind those that it needs
+	behind  [][]bool // for each decoupled step, the steps that need it; nil for others
 	index   map[string]int
 }
 
@@ -205,6 +207,43 @@ func (g *graph) order() (sorted, circle []int) {
 		}
 	}
 	return sorted, circle
+}
+
+// decoupled tells whether the model of a step has any number of responses.
+func (s *step) decoupled() bool { return s.model != nil && s.model.Decoupled() }
+
+// follow finds the decoupled steps, and which steps are behind them.
+func (g *graph) follow() {
+	g.behind = make([][]bool, len(g.steps))
+	sorted, _ := g.order()
+	for _, s := range sorted {
+		if g.steps[s].decoupled() {
+			g.streams = append(g.streams, s)
+			g.behind[s] = make([]bool, len(g.steps))
+			g.reach(g.behind[s], s)
+		}
+	}
+}
+
+// reach marks the steps that need step s.
+func (g *graph) reach(marked []bool, s int) {
+	for _, out := range g.steps[s].outputs {
+		if t := &g.tensors[out.tensor]; t.producer == s {
+			for _, c := range t.consumers {
+				if !marked[c] {
+					marked[c] = true
+					g.reach(marked, c)
+				}
+			}
+		}
+	}
+}
+
+// together tells whether a step runs as often as another one that needs it.
+func (g *graph) together(producer, consumer int) bool {
+	return !slices.ContainsFunc(g.streams, func(s int) bool {
+		return s == producer || g.behind[s][consumer] && !g.behind[s][producer]
+	})
 }
 
 // prune fills in needs: for each output, the steps without which it cannot be made.

@@ -9,6 +9,7 @@ import (
 )
 
 // Pin returns m with the exact version and digest of everything its steps run, and those versions, one for each step.
+// It is decoupled if one of them is.
 // record returns what is stored about a model, nil when there is nothing. A step with model_version -1 is pinned to its
 // model's live version. A step that comes pinned keeps its version, and is refused when that is not stored with the
 // same digest. m is complete, and is not changed. The error reports everything that is wrong with m, also what Validate
@@ -49,6 +50,7 @@ func Pin(m *edgewise.Model, record func(name string) *edgewise.Record) (*edgewis
 	if err := c.err(); err != nil {
 		return nil, nil, err
 	}
+	pinned.ModelTransactionPolicy = &edgewise.ModelTransactionPolicy{Decoupled: c.decoupled()}
 	return &pinned, parts, nil
 }
 

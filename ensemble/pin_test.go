@@ -221,3 +221,24 @@ func TestPartsThatAreNotThereAnyMore(t *testing.T) {
 	delete(s, "cat")
 	check(m, "step 0: there is no model 'cat' on this box")
 }
+
+// TestAnEnsembleIsDecoupledIfAStepIs follows the policy of a step through two ensembles.
+func TestAnEnsembleIsDecoupledIfAStepIs(t *testing.T) {
+	s := shelf{}
+	s.put(decoupled(model("talker", 0, one, y)), 1, 1)
+	s.put(model("cat", 0, one, y), 1, 1)
+	inner, parts, err := Pin(wrapper("inner", "talker", -1), s.record)
+	if err != nil || !inner.Decoupled() {
+		t.Fatalf("the ensemble of a decoupled step is %+v: %v", inner, err)
+	}
+	if err := Validate(inner, ModelsOf(parts)); err != nil {
+		t.Error(err)
+	}
+	s.put(inner, 1, 1)
+	if around, _, err := Pin(wrapper("E", "inner", -1), s.record); err != nil || !around.Decoupled() {
+		t.Errorf("the ensemble of that is %+v: %v", around, err)
+	}
+	if other, _, err := Pin(wrapper("E", "cat", -1), s.record); err != nil || other.Decoupled() {
+		t.Errorf("an ensemble without a decoupled step is %+v: %v", other, err)
+	}
+}

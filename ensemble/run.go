@@ -11,16 +11,25 @@ import (
 	"github.com/edgewise-ai/edgewise/ordering"
 )
 
-// run is one request on its way through the graph.
+// run is one request on its way through the graph, or a pass: what one response of a decoupled step makes of the steps
+// behind it.
 type run struct {
-	e      *Ensemble
-	req    *edgewise.Request
-	ctx    context.Context
-	cancel context.CancelFunc
-	wanted []int          // tensors to answer with, in the order of the response
-	needed []bool         // steps
-	others sync.WaitGroup // goroutines beside that of Infer
-	queued []func()       // by step: reports that its request has entered its queue; nil: not reported
+	e         *Ensemble
+	req       *edgewise.Request
+	reply     *reply
+	parent    *run // of a pass: that of the decoupled step; nil: it is the request itself
+	ctx       context.Context
+	sequence  edgewise.Sequence // of the requests to its steps
+	wanted    []int             // tensors to answer with, in the order of the response
+	all       []bool            // steps that they need, those of passes included
+	needed    []bool            // steps of this run
+	decoupled int               // the one of needed whose responses are passes of their own; noStep: none
+	ready     []int             // steps that a pass begins with
+	others    sync.WaitGroup    // goroutines beside that of Infer
+	queued    []func()          // by step: reports that its request has entered its queue; nil: not reported
+	settled   chan struct{}     // closed when every step but the decoupled one has ended
+
+	last *edgewise.Response // of the last pass, which the decoupled step has left
 
 	// A value is written once, before the steps that wait for it begin; they read it without the lock.
 	values []value
@@ -28,8 +37,8 @@ type run struct {
 	mu      sync.Mutex // guards what follows
 	waiting []int      // for each step, the tensors that are not there yet
 	uses    []int      // for each tensor, the needed steps that have not ended, and the answer
+	left    int        // needed steps that have not ended, without the decoupled one
 	leases  []*lease
-	failure error
 	timing  edgewise.Timing
 	stopped int // the first step that was stopped by its condition, noStep: none
 }
@@ -48,19 +57,18 @@ type lease struct {
 	tensors  int
 }
 
-func newRun(ctx context.Context, cancel context.CancelFunc, e *Ensemble, req *edgewise.Request) *run {
+func newRun(ctx context.Context, e *Ensemble, req *edgewise.Request, reply *reply) *run {
 	g := e.graph
 	r := &run{
-		e: e, req: req, ctx: ordering.WithQueued(ctx, nil), cancel: cancel, stopped: noStep, queued: make([]func(), len(g.steps)),
-		needed: make([]bool, len(g.steps)), values: make([]value, len(g.tensors)), waiting: make([]int, len(g.steps)),
-		uses: make([]int, len(g.tensors)),
+		e: e, req: req, reply: reply, ctx: ordering.WithQueued(ctx, nil), sequence: req.Sequence, stopped: noStep,
+		all: make([]bool, len(g.steps)), values: make([]value, len(g.tensors)),
 	}
 	for i, t := range g.outputs {
 		if len(req.Outputs) > 0 && !slices.Contains(req.Outputs, g.tensors[t].name) {
 			continue
 		}
 		for step, needed := range g.needs[i] {
-			r.needed[step] = r.needed[step] || needed
+			r.all[step] = r.all[step] || needed
 		}
 	}
 	if len(req.Outputs) == 0 {
@@ -69,18 +77,46 @@ func newRun(ctx context.Context, cancel context.CancelFunc, e *Ensemble, req *ed
 	for _, name := range req.Outputs {
 		r.wanted = append(r.wanted, g.index[name])
 	}
+	r.choose(noStep)
+	return r
+}
+
+// choose finds the steps of a run: of a pass, those behind a decoupled step; and without those behind another one.
+func (r *run) choose(behind int) {
+	g := r.e.graph
+	r.needed, r.queued = make([]bool, len(g.steps)), make([]func(), len(g.steps))
+	r.waiting, r.uses = make([]int, len(g.steps)), make([]int, len(g.tensors))
+	r.settled, r.decoupled = make(chan struct{}), noStep
+	inside := func(s int) bool { return r.all[s] && (behind == noStep || g.behind[behind][s]) }
+	if at := slices.IndexFunc(g.streams, inside); at >= 0 {
+		r.decoupled = g.streams[at]
+	}
 	for _, t := range r.wanted {
 		r.uses[t]++
 	}
 	for i := range g.steps {
-		if r.needed[i] {
-			r.waiting[i] = len(g.steps[i].waits)
-			for _, t := range g.steps[i].waits {
-				r.uses[t]++
+		if !inside(i) {
+			continue
+		}
+		for _, t := range g.steps[i].waits {
+			r.uses[t]++
+		}
+		if r.decoupled != noStep && g.behind[r.decoupled][i] {
+			continue
+		}
+		r.needed[i] = true
+		if i != r.decoupled {
+			r.left++
+		}
+		for _, t := range g.steps[i].waits {
+			if p := g.tensors[t].producer; behind == noStep || p == behind || p >= 0 && g.behind[behind][p] {
+				r.waiting[i]++
 			}
 		}
 	}
-	return r
+	if r.left == 0 {
+		close(r.settled)
+	}
 }
 
 // begin gives the graph its inputs and runs until this goroutine finds nothing more to do. The ensemble's request,
@@ -157,16 +193,20 @@ func safely[T any](r *run, s int, work func() (T, error)) (out T, err error) {
 
 // finish keeps what a step has made and returns the steps that can begin now.
 func (r *run) finish(s int, out *outcome, err error) (ready []int) {
-	r.mu.Lock()
 	if err != nil {
-		r.fail(err)
-		r.mu.Unlock()
+		r.reply.fail(err)
 		return nil
 	}
+	r.mu.Lock()
 	free := append(r.keep(s, out), r.used(s)...)
-	if r.failure == nil {
-		for _, o := range r.e.graph.steps[s].outputs {
-			ready = r.arrived(o.tensor, ready)
+	if s != r.decoupled {
+		if r.left--; r.left == 0 {
+			close(r.settled)
+		}
+		if r.reply.failed() == nil {
+			for _, o := range r.e.graph.steps[s].outputs {
+				ready = r.arrived(o.tensor, ready)
+			}
 		}
 	}
 	r.mu.Unlock()
@@ -174,14 +214,6 @@ func (r *run) finish(s int, out *outcome, err error) (ready []int) {
 		l.response.Release()
 	}
 	return ready
-}
-
-// fail keeps the first failure, the one that made the others fail, and cancels the other steps. r.mu is held.
-func (r *run) fail(err error) {
-	if r.failure == nil {
-		r.failure = err
-	}
-	r.cancel()
 }
 
 // keep makes the outputs of a step the values of their tensors, and returns its response when none of them is used.
@@ -235,11 +267,23 @@ func (r *run) releaseAll() {
 // stoppedAt is the parameter of a response that names the model of the step at which outputs were left out.
 const stoppedAt = "stopped_at"
 
-// response is the answer of a run that has ended well. The tensors in it alias the responses of steps, which it
-// releases.
+// response is the answer of a run that has ended well: that of its last pass, if there were passes. The tensors in it
+// alias the responses of steps, which it releases.
 func (r *run) response() *edgewise.Response {
-	resp := &edgewise.Response{ID: r.req.ID, Model: r.e.version.ID, Timing: r.timing, Parameters: sequenceParameters(r.req.Sequence)}
+	resp := r.last
+	if resp == nil {
+		resp = r.own()
+	} else {
+		r.releaseAll()
+	}
+	resp.Timing = r.timing
 	resp.Timing.Batch = r.batch()
+	return resp
+}
+
+// own is the response of a run without passes.
+func (r *run) own() *edgewise.Response {
+	resp := &edgewise.Response{ID: r.req.ID, Model: r.e.version.ID, Parameters: sequenceParameters(r.sequence)}
 	shared := false
 	for _, t := range r.wanted {
 		v := r.values[t]

@@ -22,21 +22,11 @@ func (r *run) step(i int) (*outcome, error) {
 		return nil, err
 	}
 	s := &r.e.graph.steps[i]
-	for _, in := range s.inputs {
-		if r.values[in.tensor].absent && (!in.optional || in.cut) {
-			r.e.measured.step(i, func(st *edgewise.StepStatistics) { st.Stopped++ })
-			return s.nothing(), nil
+	if out := r.spared(i, s); out != nil {
+		if i == r.decoupled {
+			return r.instead(i, out)
 		}
-	}
-	if c := s.condition; c != nil && !r.holds(c) {
-		if c.stop {
-			r.e.measured.step(i, func(st *edgewise.StepStatistics) { st.Stopped++ })
-			out := s.nothing()
-			out.stopped = true
-			return out, nil
-		}
-		r.e.measured.step(i, func(st *edgewise.StepStatistics) { st.Skipped++ })
-		return r.defaults(s), nil
+		return out, nil
 	}
 	start := time.Now()
 	out, err := r.run(i, s)
@@ -51,6 +41,28 @@ func (r *run) step(i int) (*outcome, error) {
 	return out, err
 }
 
+// spared is the outcome of a step that does not run; nil: it runs.
+func (r *run) spared(i int, s *step) *outcome {
+	for _, in := range s.inputs {
+		if r.values[in.tensor].absent && (!in.optional || in.cut) {
+			r.e.measured.step(i, func(st *edgewise.StepStatistics) { st.Stopped++ })
+			return s.nothing()
+		}
+	}
+	c := s.condition
+	if c == nil || r.holds(c) {
+		return nil
+	}
+	if c.stop {
+		r.e.measured.step(i, func(st *edgewise.StepStatistics) { st.Stopped++ })
+		out := s.nothing()
+		out.stopped = true
+		return out
+	}
+	r.e.measured.step(i, func(st *edgewise.StepStatistics) { st.Skipped++ })
+	return r.defaults(s)
+}
+
 // holds tells whether a condition holds. A tensor that was not given has no element that could agree.
 func (r *run) holds(c *condition) bool {
 	v := &r.values[c.tensor]
@@ -60,24 +72,37 @@ func (r *run) holds(c *condition) bool {
 func (r *run) run(i int, s *step) (*outcome, error) {
 	names, inputs := r.inputs(s)
 	want, at := r.want(s)
-	if s.fan != nil {
+	switch {
+	case s.fan != nil:
 		return r.fanOut(i, names, inputs, want, at)
+	case i == r.decoupled:
+		return r.stream(i, inputs, want, at)
 	}
-	response, err := r.ask(r.context(i), i, inputs, want)
+	response, err := r.ask(r.context(i), i, inputs, want, nil)
 	if err != nil {
 		return nil, err
 	}
-	out := s.nothing()
+	out, err := r.outcome(i, response, want, at)
+	if err != nil {
+		response.Release()
+		return nil, err
+	}
 	out.timing = response.Timing
+	return out, nil
+}
+
+// outcome is what a response of a step's model makes.
+func (r *run) outcome(i int, response *edgewise.Response, want []string, at []int) (*outcome, error) {
+	s := &r.e.graph.steps[i]
+	out := s.nothing()
 	out.lease = &lease{response: response}
 	for k, o := range at {
 		answer, err := find(response, s, want[k])
 		if err != nil {
-			response.Release()
 			return nil, err
 		}
 		if answer == nil {
-			out.stopped = true
+			out.stopped = response.Parameters[stoppedAt] != nil
 			continue
 		}
 		tensor := *answer
@@ -136,8 +161,10 @@ func (r *run) want(s *step) (names []string, at []int) {
 	return names, at
 }
 
-// ask sends one request to a step's model.
-func (r *run) ask(ctx context.Context, i int, inputs []edgewise.Tensor, want []string) (*edgewise.Response, error) {
+// ask sends one request to a step's model. each is Request.Each.
+func (r *run) ask(
+	ctx context.Context, i int, inputs []edgewise.Tensor, want []string, each func(*edgewise.Response) error,
+) (*edgewise.Response, error) {
 	s := &r.e.graph.steps[i]
 	if slices.Contains(r.req.Callers, s.id.Name) {
 		return nil, edgewise.Errorf("ensemble.ask", edgewise.Guest,
@@ -158,10 +185,10 @@ func (r *run) ask(ctx context.Context, i int, inputs []edgewise.Tensor, want []s
 	req := &edgewise.Request{
 		ID: r.req.ID, Model: s.id, Inputs: inputs, Outputs: want, Parameters: r.req.Parameters,
 		Priority: r.req.Priority, Timeout: r.req.Timeout, Callers: r.req.Callers, Pictures: r.pictures(s, want),
-		Background: r.req.Background,
+		Background: r.req.Background, Each: each,
 	}
 	if s.fan == nil {
-		req.Sequence = r.req.Sequence
+		req.Sequence = r.sequence
 	}
 	recorder := edgewise.RecorderOf(ctx)
 	if recorder == nil {
@@ -173,14 +200,15 @@ func (r *run) ask(ctx context.Context, i int, inputs []edgewise.Tensor, want []s
 	return resp, err
 }
 
-// find returns an output of an answer; nil when the model is an ensemble itself that has stopped before it.
+// find returns an output of an answer; nil when the model is an ensemble itself that has stopped before it, and when it
+// is decoupled: then a response may have only some.
 func find(response *edgewise.Response, s *step, name string) (*edgewise.Tensor, error) {
 	for i := range response.Outputs {
 		if response.Outputs[i].Name == name {
 			return &response.Outputs[i], nil
 		}
 	}
-	if response.Parameters[stoppedAt] != nil {
+	if response.Parameters[stoppedAt] != nil || s.decoupled() {
 		return nil, nil
 	}
 	return nil, edgewise.Errorf("ensemble.run", edgewise.Internal, "%s answered without its output '%s'", s.label, name)
@@ -201,7 +229,7 @@ func (g *graph) readers() []reading {
 	for t := range list {
 		list[t].step = noStep
 		if producer := g.tensors[t].producer; producer >= 0 && g.steps[producer].fan == nil &&
-			len(g.tensors[t].consumers) == 1 && !g.tensors[t].output {
+			len(g.tensors[t].consumers) == 1 && !g.tensors[t].output && g.together(producer, g.tensors[t].consumers[0]) {
 			list[t] = g.steps[g.tensors[t].consumers[0]].reading(t, g.tensors[t].consumers[0])
 		}
 	}

@@ -23,8 +23,8 @@ const (
 	maxTraced       = 64 << 20 // bytes together
 )
 
-// Trace runs a draft once, for at most a minute, and keeps every tensor. A failure of a step is in the trace. Errors:
-// NotFound, Invalid, Unavailable.
+// Trace runs a draft once, for at most a minute, and keeps every tensor; of a decoupled step and those behind it, the
+// first of each name. A failure of a step is in the trace. Errors: NotFound, Invalid, Unavailable.
 func (e *Editor) Trace(ctx context.Context, id string, req *edgewise.Request) (admin.Trace, error) {
 	m, err := e.DraftModel(id)
 	if err != nil {
@@ -45,6 +45,13 @@ func (e *Editor) Trace(ctx context.Context, id string, req *edgewise.Request) (a
 	ctx, cancel := context.WithTimeout(ctx, traceTime)
 	defer cancel()
 	t := newTracing(pinned, req)
+	if pinned.Decoupled() {
+		req.Each = func(resp *edgewise.Response) error {
+			t.keep("output", nil, resp.Outputs, nil)
+			resp.Release()
+			return nil
+		}
+	}
 	resp, failed := servable.Infer(edgewise.WithRecorder(ctx, t), req)
 	defer resp.Release()
 	if failed == nil {
@@ -91,6 +98,12 @@ func (t *tracing) Ask(ctx context.Context, step int, req *edgewise.Request) (con
 	t.mu.Unlock()
 	if s.FanOut == nil {
 		t.keep("between", nil, req.Inputs, s.InputMap)
+	}
+	if each := req.Each; each != nil {
+		req.Each = func(resp *edgewise.Response) error {
+			t.keep("between", &step, resp.Outputs, s.OutputMap)
+			return each(resp)
+		}
 	}
 	return edgewise.WithRecorder(ctx, nil), func(resp *edgewise.Response, err error) {
 		if resp != nil && s.FanOut == nil {

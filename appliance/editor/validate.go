@@ -40,8 +40,8 @@ func (e *Editor) draftModel(d admin.Draft) (*edgewise.Model, error) {
 	return modelconfig.Ensemble(declared, d.Name, e.config.Defaults)
 }
 
-// draftConfig returns the configuration of a draft with the draft's name, the platform of ensembles, and no pinned
-// versions.
+// draftConfig returns the configuration of a draft with the draft's name, the platform of ensembles, and without what
+// follows from its steps: pinned versions, and whether it is decoupled.
 func draftConfig(d admin.Draft) ([]byte, error) {
 	members := map[string]any{}
 	decoder := json.NewDecoder(bytes.NewReader(d.Config))
@@ -52,6 +52,7 @@ func draftConfig(d admin.Draft) ([]byte, error) {
 	}
 	members["name"], members["platform"] = d.Name, ensemble.Platform
 	delete(members, "backend")
+	delete(members, "model_transaction_policy")
 	if scheduling, ok := members["ensemble_scheduling"].(map[string]any); ok {
 		if list, ok := scheduling["step"].([]any); ok {
 			for _, s := range list {

@@ -3,7 +3,6 @@ package sched
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -42,11 +41,7 @@ func (a *answerer) admits(s *Scheduler, req *edgewise.Request) error {
 	case a == nil:
 		return nil
 	case a.decoupled && req.Each == nil:
-		return &edgewise.Error{
-			Op: "sched.admits", Kind: edgewise.Unsupported, Model: s.version.ID,
-			Err: fmt.Errorf("model '%s' is decoupled: a request has any number of responses, and this one takes one",
-				s.version.ID.Name),
-		}
+		return req.CheckEach(s.version.ID)
 	case a.open.Load() >= MaxOpenCalls:
 		return s.refusal(ErrFull)
 	}

@@ -174,11 +174,16 @@ func recvCount(t *testing.T, st inferStream) int {
 	return int(binary.LittleEndian.Uint32(got.InferResponse.RawOutputContents[0]))
 }
 
-// events opens a stream of events and returns what reads the next one.
+// events asks the step for numbers over REST and returns what reads the next event.
 func (b *box) events(t *testing.T, ctx context.Context, n int) (next func() string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, "POST", b.url+"/v2/models/count/generate_stream",
-		strings.NewReader(fmt.Sprintf(`{"x":%d}`, n)))
+	return b.generate(t, ctx, "count", fmt.Sprintf(`{"x":%d}`, n))
+}
+
+// generate opens a stream of events and returns what reads the next one.
+func (b *box) generate(t *testing.T, ctx context.Context, model, body string) (next func() string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, "POST", b.url+"/v2/models/"+model+"/generate_stream", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
