@@ -111,8 +111,8 @@ func withStreams(m *edgewise.Model, formats edgewise.Formats) (found []string) {
 	if m.ResponseCache != nil && m.ResponseCache.Enable {
 		found = append(found, "response_cache.enable: responses of a decoupled model are not cached")
 	}
-	if m.SequenceBatching != nil {
-		found = append(found, "sequence_batching: a decoupled model has no sequences")
+	if m.SequenceBatching != nil && len(m.SequenceBatching.State) > 0 {
+		found = append(found, "sequence_batching.state: a decoupled model keeps its state itself")
 	}
 	return found
 }

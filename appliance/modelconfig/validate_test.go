@@ -652,10 +652,14 @@ func TestWhatADecoupledModelMayAskFor(t *testing.T) {
 	if got := unsupported(m, formats); len(got) > 0 {
 		t.Errorf("%q", got)
 	}
-	m.ResponseCache, m.SequenceBatching = &edgewise.Switch{Enable: true}, &edgewise.SequenceBatching{}
+	m.SequenceBatching = &edgewise.SequenceBatching{}
+	if got := unsupported(m, formats); len(got) > 0 {
+		t.Errorf("with sequences: %q", got)
+	}
+	m.ResponseCache, m.SequenceBatching.State = &edgewise.Switch{Enable: true}, []edgewise.SequenceState{{}}
 	want := []string{
 		"response_cache.enable: responses of a decoupled model are not cached",
-		"sequence_batching: a decoupled model has no sequences",
+		"sequence_batching.state: a decoupled model keeps its state itself",
 	}
 	if got := unsupported(m, formats); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

@@ -135,6 +135,21 @@ func TestADecoupledModelAnswersInOrder(t *testing.T) {
 	}
 }
 
+// TestAnAnswerHasItsTrueShape delivers what contradicts the model's own dims, as Triton does.
+func TestAnAnswerHasItsTrueShape(t *testing.T) {
+	m := model()
+	m.Output[0].Dims = edgewise.Shape{3}
+	k := &talker{}
+	k.talk = func(c *edgewise.Call) { _ = c.Answer(k.value(7), true, nil) }
+	s := schedulerOf(k, m, Config{Instances: 1, MaxQueue: 1})
+	defer closed(t, s, k)
+	resp, err := s.Infer(t.Context(), request(1, 2))
+	if err != nil || !resp.Outputs[0].Shape.Equal(edgewise.Shape{1, 2}) {
+		t.Errorf("%+v: %v", resp, err)
+	}
+	resp.Release()
+}
+
 func TestALastResponseMayHaveOutputs(t *testing.T) {
 	k := &talker{}
 	k.talk = func(c *edgewise.Call) {

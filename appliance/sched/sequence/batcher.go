@@ -23,6 +23,9 @@ import (
 // and keeps as many sequences running as there are slots; others wait in a backlog. No sequence sees the data of
 // another.
 //
+// A request to a decoupled model runs until its last response has left: then the next one of the sequence runs, or the
+// slot is free. Such requests are never rows of one batch.
+//
 // A request that fails leaves the sequence as it was. A request whose client leaves before the answer ends the
 // sequence, because the next one would find a state without it: the requests behind it are canceled.
 type Batcher struct {
@@ -67,7 +70,7 @@ func New(v *edgewise.Version, instance edgewise.Instance, c sched.Config, own Co
 		idleLimit: time.Duration(strategy.MaxSequenceIdle) * time.Microsecond, maxQueue: waiting,
 		live: map[correlationID]*sequence{}, forget: func(s *sequence) { b.states.forget(&s.state) },
 	}
-	if strategy.Oldest == nil && v.Model.MaxBatchSize > 1 {
+	if strategy.Oldest == nil && v.Model.MaxBatchSize > 1 && !v.Model.Decoupled() {
 		b.direct = newDirectBatcher(b)
 		b.table.slots = b.direct
 	} else {
@@ -82,6 +85,11 @@ func New(v *edgewise.Version, instance edgewise.Instance, c sched.Config, own Co
 func (b *Batcher) Infer(ctx context.Context, req *edgewise.Request) (resp *edgewise.Response, err error) {
 	start := req.Came()
 	defer func() { b.measured.Count(start, resp, err) }()
+	if b.version.Model.Decoupled() {
+		if err := req.CheckEach(b.version.ID); err != nil {
+			return nil, err
+		}
+	}
 	checked, err := b.checker.Admit(req, nil)
 	if err != nil {
 		return nil, err
@@ -225,7 +233,9 @@ func (b *Batcher) single(ctx context.Context, c *request) (*edgewise.Response, e
 	}
 	inputs = append(inputs, b.states.of(&c.of.state, c.start)...)
 	began := time.Now()
-	response, err := b.runs.Infer(ctx, b.request(c.call, inputs, c.call.want))
+	req := b.request(c.call, inputs, c.call.want)
+	req.Sequence, req.Each = c.call.request.Sequence, c.call.request.Each
+	response, err := b.runs.Infer(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +243,9 @@ func (b *Batcher) single(ctx context.Context, c *request) (*edgewise.Response, e
 		response.Release()
 		return nil, err
 	}
-	response.Outputs = response.Outputs[:len(c.call.want)]
+	if len(b.states.rules) > 0 {
+		response.Outputs = response.Outputs[:len(c.call.want)]
+	}
 	response.Timing.Queue += began.Sub(c.arrived)
 	return response, nil
 }

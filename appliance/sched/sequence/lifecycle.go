@@ -97,6 +97,7 @@ func (b *Batcher) Statistics() edgewise.Statistics {
 	stats.ExecutionCount = executed.ExecutionCount
 	stats.InferenceCount = executed.InferenceCount - min(uint64(b.spare.Load()), executed.InferenceCount)
 	stats.Closed, stats.Guest, stats.Process = executed.Closed, executed.Guest, executed.Process
+	stats.Responses = executed.Responses
 	sequences, waiting := b.table.read()
 	sequences.StateBytes = b.states.used.Load()
 	stats.Pending = executed.Pending + int64(waiting)
