@@ -3,6 +3,7 @@ package admin
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
@@ -40,8 +41,15 @@ func FormatDifferences(list []Difference) string {
 
 // SignatureDifferences compares the tensors of two models; see SignatureChanges.
 func SignatureDifferences(from, to *edgewise.Model) []Difference {
-	inputs := tensorDifferences("input", from.Inputs(), to.Inputs())
-	return append(inputs, tensorDifferences("output", from.Outputs(), to.Outputs())...)
+	list := tensorDifferences("input", from.Inputs(), to.Inputs())
+	list = append(list, tensorDifferences("output", from.Outputs(), to.Outputs())...)
+	if from.Decoupled() != to.Decoupled() { // clients ask for one response otherwise than for many
+		list = append(list, Difference{
+			What: "decoupled", Change: "changed", From: strconv.FormatBool(from.Decoupled()),
+			To: strconv.FormatBool(to.Decoupled()), Breaking: true,
+		})
+	}
+	return list
 }
 
 // tensorDifferences compares what clients send, or get. A change that clients of the old version may fail with is

@@ -57,6 +57,20 @@ func TestChangesThatClientsMayFailWith(t *testing.T) {
 	}
 }
 
+// TestOneResponseForManyIsABreakingChange, both ways: clients ask for them otherwise.
+func TestOneResponseForManyIsABreakingChange(t *testing.T) {
+	one := &edgewise.Version{Model: &edgewise.Model{}}
+	many := &edgewise.Version{Model: &edgewise.Model{ModelTransactionPolicy: &edgewise.ModelTransactionPolicy{Decoupled: true}}}
+	for _, pair := range [][2]*edgewise.Version{{one, many}, {many, one}} {
+		if got := SignatureChanges(pair[0], pair[1]); len(got) != 1 || !got[0].Breaking || got[0].What != "decoupled" {
+			t.Errorf("%+v", got)
+		}
+	}
+	if got := SignatureChanges(many, many); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestSignatureChangesAreBounded(t *testing.T) {
 	var many edgewise.Model
 	for i := range 2 * maxSignatureChanges {

@@ -36,6 +36,49 @@ func serve(t *testing.T, handler http.HandlerFunc) *Client {
 	return c
 }
 
+func TestAStreamOfEventsIsReadToItsEnd(t *testing.T) {
+	for _, test := range []struct {
+		name, events string
+		want         []string
+		err          string
+	}{
+		{
+			"two responses", "data: {\"model_name\":\"m\",\"error\":\"x\"}\n\ndata: {\"model_name\":\"m\"}\n\n",
+			[]string{`{"model_name":"m","error":"x"}`, `{"model_name":"m"}`},
+			"",
+		},
+		{"none", "", nil, ""},
+		{"one that could not be made", "data: {\"model_name\":\"m\"}\n\ndata: {\"error\":\"no\",\"code\":\"guest\"}\n\n" +
+			"data: {\"model_name\":\"m\",\"y\":1}\n\n", []string{`{"model_name":"m"}`, `{"model_name":"m","y":1}`}, "no"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				if r.URL.Path != "/v2/models/m/generate_stream" || !strings.Contains(string(body), `"x":1}`) {
+					t.Errorf("%s: %s", r.URL, body)
+				}
+				_, _ = io.WriteString(w, test.events)
+			})
+			req := &edgewise.Request{Model: edgewise.ModelID{Name: "m"}, Inputs: []edgewise.Tensor{
+				{Name: "x", Type: edgewise.Uint8, Shape: edgewise.Shape{1}, Data: []byte{1}},
+			}}
+			var got []string
+			err := c.GenerateStream(t.Context(), req, map[string]edgewise.Shape{"x": {1}}, func(event []byte) error {
+				got = append(got, string(event))
+				return nil
+			})
+			if (err == nil) != (test.err == "") || err != nil && err.Error() != test.err || !cmp.Equal(got, test.want) {
+				t.Errorf("%q, %v", got, err)
+			}
+			enough := errors.New("enough")
+			err = c.GenerateStream(t.Context(), req, map[string]edgewise.Shape{"x": {1}}, func([]byte) error { return enough })
+			if len(test.want) > 0 && !errors.Is(err, enough) {
+				t.Errorf("the reader's error is %v", err)
+			}
+		})
+	}
+}
+
 func TestNewRefusesWhatIsNoBaseURL(t *testing.T) {
 	for _, base := range []string{
 		"", "localhost:8000", "ftp://box", "http://", "http://box/?a=b", "http://box/#x",

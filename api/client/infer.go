@@ -1,9 +1,11 @@
 package client
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -53,6 +55,55 @@ func decodeInfer(res *http.Response, answer []byte) (resp *edgewise.Response, er
 		}
 	}
 	return kserve.DecodeInferResponse(answer, size, kserve.Limits{}.WithDefaults())
+}
+
+// GenerateStream sends a request to a decoupled model and calls each with every response as it comes, as one JSON object;
+// see kserve.AppendGenerateRequest for shapes. event is valid until each returns, whose error ends the request. A
+// response that the model could not make is returned as an error when the others have come.
+func (c *Client) GenerateStream(
+	ctx context.Context, req *edgewise.Request, shapes map[string]edgewise.Shape, each func(event []byte) error,
+) error {
+	const op = "client.GenerateStream"
+	body, err := kserve.AppendGenerateRequest(nil, req, shapes)
+	if err != nil {
+		return err
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	res, err := c.do(ctx, http.MethodPost, inferencePath(req.Model)+"/generate_stream", header, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	var failure error
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(nil, int(min(c.most, math.MaxInt32)))
+	for lines.Scan() {
+		event, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: "))
+		if !ok {
+			continue
+		}
+		if err := failed(op, event); err != nil {
+			failure = err
+		} else if err := each(event); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return unreachable(op, c.base, err)
+	}
+	return failure
+}
+
+// failed returns the error that an event tells, nil for a response.
+func failed(op string, event []byte) error {
+	var body struct {
+		kserve.ErrorBody
+		Model *string `json:"model_name"` // of a response
+	}
+	if json.Unmarshal(event, &body) != nil || body.Model != nil || body.Error == "" {
+		return nil
+	}
+	return body.Err(op, http.StatusOK)
 }
 
 func inferencePath(id edgewise.ModelID) string {

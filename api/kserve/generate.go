@@ -174,6 +174,35 @@ func fit(want edgewise.Shape, n int64) (shape edgewise.Shape, ok bool) {
 	return shape, n == 1
 }
 
+// AppendGenerateRequest appends the body of a generate request: each input by its name, as a flat array. shapes are those
+// that the model declares, by the names of its inputs. Errors: Invalid for an input that has no JSON form, and for one
+// whose shape would be read as another. Then dst is returned as it was.
+func AppendGenerateRequest(
+	dst []byte, req *edgewise.Request, shapes map[string]edgewise.Shape,
+) ([]byte, error) {
+	body := append(dst, '{')
+	if req.ID != "" {
+		body = append(appendName(append(body, `"id":`...), req.ID), ',')
+	}
+	body, err := appendParameters(body, req, JSON)
+	if err != nil {
+		return dst, err
+	}
+	body = body[:len(body)-1] // the comma
+	for i := range req.Inputs {
+		in := &req.Inputs[i]
+		n, _ := in.Shape.Elements()
+		if read, ok := fit(shapes[in.Name], n); !ok || !read.Equal(in.Shape) {
+			return dst, TensorErrorf(in.Name, "input '%s' has the shape %v: a generate request has no shapes, and the model, which "+
+				"declares %v, would read %d elements as %v", in.Name, in.Shape, shapes[in.Name], n, read)
+		}
+		if body, err = appendFlat(body, in); err != nil {
+			return dst, err
+		}
+	}
+	return append(body, '}'), nil
+}
+
 // AppendGenerateResponse appends the answer resp to a generate request: one flat JSON object with each output by its
 // name, as a scalar when it has one element and as a flat array otherwise. Errors: Invalid for an output that has no
 // JSON form, Internal for one that is not well-formed. Then dst is returned as it was.

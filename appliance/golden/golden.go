@@ -233,8 +233,15 @@ func (g *Goldens) check(name string, e *example.Example) error {
 	if hidden := slices.Concat(e.MaskedInputs, e.MaskedOutputs); len(hidden) > 0 {
 		return edgewise.Errorf(op, edgewise.Invalid, "the recording has masked %q: a golden needs all tensors as they were", hidden)
 	}
-	_, err := g.config.Record(e.Model.Name)
-	return err
+	r, err := g.config.Record(e.Model.Name)
+	if err != nil {
+		return err
+	}
+	if v := r.Version(cmp.Or(e.Model.Version, r.Label(edgewise.LiveLabel))); v != nil && v.Model.Decoupled() {
+		return edgewise.Errorf(op, edgewise.Unsupported, "model %q is decoupled: a golden is one answer, and a request to it has any "+
+			"number of responses", e.Model.Name)
+	}
+	return nil
 }
 
 // room tells whether another golden of so many bytes is within the bounds of a model.

@@ -42,7 +42,8 @@ func echo(_ context.Context, req *edgewise.Request) ([]edgewise.Tensor, error) {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{folder: t.TempDir(), answer: echo, record: &edgewise.Record{Name: "m", Versions: []*edgewise.Version{
-		{ID: edgewise.ModelID{Name: "m", Version: 1}}, {ID: edgewise.ModelID{Name: "m", Version: 2}},
+		{ID: edgewise.ModelID{Name: "m", Version: 1}, Model: &edgewise.Model{}},
+		{ID: edgewise.ModelID{Name: "m", Version: 2}, Model: &edgewise.Model{}},
 	}}}
 	var err error
 	if f.documents, err = documents.Open(f.folder, documents.Options{}); err != nil {
@@ -251,6 +252,22 @@ func TestAMaskedRequestIsNoGolden(t *testing.T) {
 		e.Model, e.Outputs = edgewise.ModelID{Name: "m"}, []edgewise.Tensor{bytesOf("y", 1)}
 		if _, err := f.Add(nil, "", e); err == nil || !strings.Contains(err.Error(), "masked") {
 			t.Errorf("%+v: %v", e, err)
+		}
+	}
+}
+
+// TestARequestToADecoupledModelIsNoGolden refuses one of a version, and one with an answer of its author's for the live one.
+func TestARequestToADecoupledModelIsNoGolden(t *testing.T) {
+	f := newFixture(t)
+	f.record.Versions[1].Model.ModelTransactionPolicy = &edgewise.ModelTransactionPolicy{Decoupled: true}
+	f.record.Labels = []edgewise.Label{{Name: edgewise.LiveLabel, Version: 2}}
+	f.add(t, "of version 1", 1)
+	for _, version := range []int64{0, 2} {
+		_, err := f.Add(nil, "", &example.Example{
+			Model: edgewise.ModelID{Name: "m", Version: version}, Outputs: []edgewise.Tensor{bytesOf("y", 1)},
+		})
+		if edgewise.KindOf(err) != edgewise.Unsupported || !strings.Contains(err.Error(), `model "m" is decoupled`) {
+			t.Errorf("version %d: %v", version, err)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func (r *Recordings) describe(name string, m *recording) admin.Recording {
 }
 
 // Set changes the settings of a model. Errors: NotFound; Invalid, also for a mask of a tensor that no stored version
-// has; Exhausted, Internal.
+// has; Unsupported for recording a model whose live version is decoupled; Exhausted, Internal.
 func (r *Recordings) Set(name string, s admin.RecordingSettings) (admin.Recording, error) {
 	record, err := r.cfg.Record(name)
 	if err != nil {
@@ -73,6 +73,10 @@ func (r *Recordings) Set(name string, s admin.RecordingSettings) (admin.Recordin
 			return admin.Recording{}, edgewise.Errorf("recordings.Set", edgewise.Invalid,
 				"masks names the tensor %.100q, which no version of model %q has", m.Tensor, name).WithField("masks")
 		}
+	}
+	if live := record.Version(record.Label(edgewise.LiveLabel)); s.Enabled && live != nil && live.Model.Decoupled() {
+		return admin.Recording{}, edgewise.Errorf("recordings.Set", edgewise.Unsupported,
+			"model %q is decoupled: requests with any number of responses are not recorded", name).WithField("enabled")
 	}
 	r.changing.Lock()
 	err = r.put(name, s)

@@ -503,6 +503,21 @@ func TestBadSettingsAreRefused(t *testing.T) {
 	}
 }
 
+func TestADecoupledModelIsNotRecorded(t *testing.T) {
+	b := openBox(t)
+	record, _ := b.cfg.Record("cat")
+	record.Labels = []edgewise.Label{{Name: edgewise.LiveLabel, Version: 1}}
+	record.Versions[0].Model.ModelTransactionPolicy = &edgewise.ModelTransactionPolicy{Decoupled: true}
+	s := defaults()
+	if _, err := b.Set("cat", s); err != nil {
+		t.Errorf("recording is off: %v", err)
+	}
+	s.Enabled = true
+	if _, err := b.Set("cat", s); edgewise.KindOf(err) != edgewise.Unsupported || !strings.Contains(err.Error(), "decoupled") {
+		t.Errorf("recording is on: %v", err)
+	}
+}
+
 func TestSingleRequestsCanBeDeleted(t *testing.T) {
 	b := openBox(t)
 	b.record(t)

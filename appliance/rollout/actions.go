@@ -118,6 +118,9 @@ func (s *Rollouts) begin(ctx context.Context, name string, plan admin.RolloutPla
 				from, name, candidate, d)
 		}
 	}
+	if err := checkStream(&plan, next); err != nil {
+		return 0, err
+	}
 	if err := checkMetric(plan.Metric, old, next); err != nil {
 		return 0, err
 	}

@@ -226,6 +226,24 @@ func completeMetric(p *admin.RolloutPlan) error {
 	return nil
 }
 
+// checkStream reports what a plan compares and a decoupled model does not have, which is one answer to a request. Errors:
+// Unsupported with Field.
+func checkStream(p *admin.RolloutPlan, candidate *edgewise.Version) error {
+	field := ""
+	switch {
+	case !candidate.Model.Decoupled():
+		return nil
+	case p.Shadow != nil:
+		field = "shadow"
+	case p.Metric != nil:
+		field = "metric"
+	default:
+		return nil
+	}
+	return edgewise.Errorf("rollout.Start", edgewise.Unsupported, "the plan has a %s, which compares answers, and model %q is decoupled: "+
+		"a request to it has any number of responses", field, candidate.ID.Name).WithField(field)
+}
+
 // checkMetric reports a metric that cannot be measured of two versions. Errors: Invalid with Field.
 func checkMetric(m *admin.OutputMetric, versions ...*edgewise.Version) error {
 	if m == nil {

@@ -249,6 +249,32 @@ func TestWhatCannotBeMeasuredIsNoPlan(t *testing.T) {
 	})
 }
 
+// TestWhatADecoupledModelIsRolledOutBy is how its requests end and how long they take: nothing compares its answers.
+func TestWhatADecoupledModelIsRolledOutBy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisk()
+		for _, v := range d.record.Versions {
+			v.Model.ModelTransactionPolicy = &edgewise.ModelTransactionPolicy{Decoupled: true}
+		}
+		_, s, stop := d.open(t)
+		defer stop()
+		for field, change := range map[string]func(p *admin.RolloutPlan){
+			"metric": func(p *admin.RolloutPlan) { p.Metric = scores() },
+			"shadow": func(p *admin.RolloutPlan) { p.Shadow = &admin.RolloutShadow{Percent: 50} },
+		} {
+			plan := testPlan()
+			change(&plan)
+			_, err := s.Start(t.Context(), "m", plan)
+			if e, ok := errors.AsType[*edgewise.Error](err); !ok || e.Kind != edgewise.Unsupported || e.Field != field {
+				t.Errorf("%s: %v", field, err)
+			}
+		}
+		if r, err := s.Start(t.Context(), "m", testPlan()); err != nil || r.State != admin.RolloutRunning {
+			t.Errorf("a plan of shares: %+v, %v", r, err)
+		}
+	})
+}
+
 func TestRequestsOfSequencesAndThoseThatFailAreNotMeasured(t *testing.T) {
 	m := newMetric(&admin.RolloutPlan{Metric: scores()})
 	resp := &edgewise.Response{Outputs: []edgewise.Tensor{

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -16,6 +18,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference"
+	"github.com/edgewise-ai/edgewise/test/real"
 )
 
 // counterStep is decoupled: it answers x with the numbers below it, one in each response, and then an end.
@@ -133,6 +136,50 @@ func TestAStreamThatNobodyReadsEnds(t *testing.T) {
 			b.stop()
 		})
 	}
+}
+
+// TestTheCommandPrintsEachResponseOfADecoupledModel as it comes, until the last, its time or Ctrl-C.
+func TestTheCommandPrintsEachResponseOfADecoupledModel(t *testing.T) {
+	t.Parallel()
+	b := counterBox(t)
+	number := func(n int) string { return "x=" + write(t, "x.json", fmt.Appendf(nil, "[%d]", n)) }
+	const line = `{"model_name":"count","model_version":"1","x":%d}` + "\n"
+	if got := b.must("infer", "count", "-i", number(3)); got != fmt.Sprintf(line+line+line, 0, 1, 2) {
+		t.Errorf("printed %s", got)
+	}
+	if got := b.must("infer", "count", "-i", number(0)); got != "" {
+		t.Errorf("printed %s for no response", got)
+	}
+	b.refuses(2, []string{"--save", "decoupled"}, "infer", "count", "-i", number(3), "--save", t.TempDir())
+	out, stderr, code := b.run("infer", "count", "-i", number(endless), "--timeout", "200ms")
+	if code != 5 || !strings.Contains(stderr, "deadline") {
+		t.Errorf("at the end of its time: exit code %d: %s, %.100s", code, stderr, out)
+	}
+	b.canceled(t)
+	_, before := b.counted(t)
+	cmd := exec.Command(real.Program(t), "--server", b.url, "infer", "count", "-i", number(endless))
+	pipe, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, err := bufio.NewReader(pipe).ReadString('\n'); err != nil || first != fmt.Sprintf(line, 0) {
+		t.Errorf("the first line is %s: %v", first, err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("the command has succeeded though it was interrupted")
+	}
+	await(t, "the end of the producer", func() bool {
+		_, fail := b.counted(t)
+		return fail > before
+	})
+	b.refuses(4, []string{"decoupled"}, "golden", "add", "count", "-i", number(3))
+	b.stop()
 }
 
 type inferStream = grpc.BidiStreamingClient[inference.ModelInferRequest, inference.ModelStreamInferResponse]
