@@ -248,14 +248,13 @@ export async function drop(page, locator, files) {
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** What axe finds of serious and critical problems in what a page shows now; of colours alone, when only they have changed. */
-export async function judge(page, where, only = []) {
+/** What axe finds of serious and critical problems in what a page shows now. */
+export async function judge(page, where) {
   // The policy keeps foreign scripts out of the page; axe comes in through the debugger, which stands outside of it.
   const session = await page.context().newCDPSession(page);
   const there = await session.send('Runtime.evaluate', { expression: 'typeof axe' });
   if (there.result.value !== 'object') await session.send('Runtime.evaluate', { expression: axe });
-  const options = JSON.stringify({ resultTypes: ['violations'], ...(only.length ? { runOnly: only } : {}) });
-  const found = await session.send('Runtime.evaluate', { expression: `axe.run(document, ${options}).then((r) => JSON.stringify(r.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').map((v) => v.id + ': ' + v.nodes.map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).slice(0, 3).join(' | '))))`, awaitPromise: true, returnByValue: true });
+  const found = await session.send('Runtime.evaluate', { expression: `axe.run(document, { resultTypes: ['violations'] }).then((r) => JSON.stringify(r.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').map((v) => v.id + ': ' + v.nodes.map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).slice(0, 3).join(' | '))))`, awaitPromise: true, returnByValue: true });
   await session.detach();
   return JSON.parse(found.result.value).map((v) => `${where}: ${v}`);
 }
@@ -274,12 +273,12 @@ export async function inspect(page, where) {
   const found = await judge(page, where);
   await page.emulateMedia({ colorScheme: 'dark' });
   await painted(page);
-  found.push(...(await judge(page, where + ' dark', ['color-contrast'])));
+  found.push(...(await judge(page, where + ' dark')));
   await page.emulateMedia({ colorScheme: 'light' });
   return found;
 }
 
-/** What axe finds in both colours at each width, and what leaves the page to the side. Only colours are looked at again in the dark. */
+/** What axe finds in both colours at each width, and what leaves the page to the side. */
 export async function everyWidth(page, where) {
   const found = [];
   for (const width of [1440, 390, 1280]) {

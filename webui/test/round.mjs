@@ -21,7 +21,7 @@ export async function round(visitor, pages) {
     await page.emulateMedia({ colorScheme: 'dark' });
     await painted(page);
     await picture('dark');
-    problems.push(...(await judge(page, path + ' dark', ['color-contrast'])));
+    problems.push(...(await judge(page, path + ' dark')));
     await page.setViewportSize(phone);
     await painted(page);
     await picture('phone');
