@@ -46,8 +46,8 @@ func node(t *testing.T, arguments ...string) *exec.Cmd {
 	return cmd
 }
 
-// abreast is how many scenarios run at the same time.
-const abreast = 2
+// abreast is how many scenarios run at the same time: each waits half of its time for what it looks at.
+const abreast = 3
 
 // longest are the scenarios that take longest. They begin first, so that none of them is left alone at the end.
 var longest = []string{"language", "uploads", "tables", "sweep", "drops", "configuration", "recording", "step", "words", "sound", "history"}

@@ -259,11 +259,12 @@ export async function judge(page, where) {
   return JSON.parse(found.result.value).map((v) => `${where}: ${v}`);
 }
 
-/** Colours arrive a frame after they were asked for, and some pass through others on their way. */
+/** Waits until what the page shows stays as it is: a new colour or width arrives a frame after it was asked for, and some colours pass through others on their way. */
 export const painted = (page) => page.evaluate(async () => {
-  const frames = () => new Promise((r) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(r)), 120));
-  await frames();
-  await Promise.all(document.getAnimations().filter((a) => a instanceof CSSTransition).map((a) => a.finished.catch(() => {})));
+  const frames = () => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)));
+  // Each frame looks again: the promise of a transition whose element goes away may stay open.
+  const moving = () => document.getAnimations().some((a) => a instanceof CSSTransition && a.playState === 'running');
+  do await frames(); while (moving());
   await frames();
 });
 
