@@ -361,6 +361,39 @@ func TestEnvironmentIsReadInOnePlace(t *testing.T) {
 	}
 }
 
+// TestPackagesWithoutTheRaceDetectorStartNoGoroutine reads in the Makefile which packages "make test" tests without it.
+// Those below test drive other processes, which "make test" builds without it.
+func TestPackagesWithoutTheRaceDetectorStartNoGoroutine(t *testing.T) {
+	_, list, found := strings.Cut(read(t, "Makefile"), "\nPLAIN := ")
+	list, _, _ = strings.Cut(strings.ReplaceAll(list, "\\\n", ""), "\n")
+	plain := strings.Fields(list)
+	if !found || len(plain) < 10 {
+		t.Fatalf("the Makefile tests %v without the race detector", plain)
+	}
+	set, all := files(t)
+	for _, name := range plain {
+		folder := strings.TrimPrefix(name, "./")
+		if !slices.ContainsFunc(all, func(f parsed) bool { return f.folder == folder }) {
+			t.Errorf("the Makefile names %s, which has no Go file", name)
+		}
+		for _, f := range all {
+			if f.folder != folder || matches("test/...", folder) {
+				continue
+			}
+			for _, library := range f.imports() {
+				if library == "sync" || library == "sync/atomic" {
+					t.Errorf("%s imports %s: the Makefile has %s tested without the race detector", f.path, library, name)
+				}
+			}
+			for n := range ast.Preorder(f.syntax) {
+				if start, ok := n.(*ast.GoStmt); ok {
+					t.Errorf("%v: a goroutine: the Makefile has %s tested without the race detector", set.Position(start.Pos()), name)
+				}
+			}
+		}
+	}
+}
+
 func TestNoInitFunctions(t *testing.T) {
 	_, all := files(t)
 	for _, f := range all {
