@@ -57,7 +57,9 @@ func manifest(t testing.TB, do string) *Manifest {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("protocol: 1\ncommand: [%q, backend, %s]\nfile: model.txt\ncomplete: true\n", program, do)
+	// With the race detector the program would sleep for a second when it ends.
+	text := fmt.Sprintf("protocol: 1\ncommand: [%q, backend, %s]\nfile: model.txt\ncomplete: true\n"+
+		"environment: {GORACE: atexit_sleep_ms=0}\n", program, do)
 	if err := os.WriteFile(filepath.Join(folder, ManifestFile), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

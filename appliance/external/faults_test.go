@@ -146,7 +146,7 @@ var faults = map[string]func() error{
 		return nil
 	},
 	"says READY twice": func() error {
-		r := started()
+		r, _, _ := ready() // before that, the request could come when the process has died of it
 		r.frame(backend.KindReady, uint32(2), "{}")
 		return r.linger()
 	},
