@@ -171,7 +171,7 @@ var (
 )
 
 // TestTheIndexOfDecisionsIsComplete compares docs/decisions/README.md with the decisions: number, title and status of
-// each, and a reason for each number that was never used.
+// each, and a reason for each number that was never used. No two of them have one number.
 func TestTheIndexOfDecisionsIsComplete(t *testing.T) {
 	const folder = "docs/decisions"
 	index := read(t, folder+"/README.md")
@@ -180,8 +180,11 @@ func TestTheIndexOfDecisionsIsComplete(t *testing.T) {
 		t.Fatalf("%d decisions, %v", len(paths), err)
 	}
 	rows := 0
-	for _, file := range paths {
+	for i, file := range paths {
 		name := filepath.Base(file)
+		if i > 0 && strings.HasPrefix(filepath.Base(paths[i-1]), name[:4]) {
+			t.Errorf("%s/%s has the number of %s", folder, name, filepath.Base(paths[i-1]))
+		}
 		text := read(t, folder+"/"+name)
 		title, status := decisionTitle.FindStringSubmatch(text), decisionStatus.FindStringSubmatch(text)
 		if title == nil || title[1] != name[:4] {
