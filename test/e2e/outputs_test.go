@@ -40,7 +40,7 @@ func proportionalMemory(t *testing.T, pids ...int) (total int64) {
 	return total
 }
 
-// TestMemoryOfLargeOutputsComesBack asks for answers of 400 MB and more, each larger than the last, and then for none:
+// TestMemoryOfLargeOutputsComesBack asks for answers of 160 MB and more, each larger than the last, and then for none:
 // the box, its child and what they share take again what they took before, and the child is the same.
 func TestMemoryOfLargeOutputsComesBack(t *testing.T) {
 	for _, isolation := range []string{"process", "none"} {
@@ -50,7 +50,7 @@ func TestMemoryOfLargeOutputsComesBack(t *testing.T) {
 			pids := append(childrenOf(t, b.cmd.Process.Pid), b.cmd.Process.Pid)
 			before := proportionalMemory(t, pids...)
 			most := before
-			for _, n := range []int{100e6, 110e6, 120e6} {
+			for _, n := range []int{40e6, 45e6, 50e6} {
 				body := fmt.Sprintf(`{"inputs":[{"name":"n","datatype":"INT64","shape":[1],"data":[%d]}],`+
 					`"outputs":[{"name":"y","parameters":{"binary_data":true}}]}`, n)
 				res, err := http.Post(b.url+"/v2/models/stretched/infer", "application/json", strings.NewReader(body))
