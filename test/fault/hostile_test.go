@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/test/hostile"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 	"github.com/edgewise-ai/edgewise/test/real"
@@ -31,23 +30,7 @@ func TestHostileModulesHurtNobody(t *testing.T) {
 	stop := make(chan struct{})
 	var load sync.WaitGroup
 	answers := 0
-	load.Go(func() {
-		in := edgewise.Tensor{Name: "input", Type: edgewise.FP32, Shape: edgewise.Shape{1, 64}, Data: make([]byte, 256)}
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			r, err := b.client.Infer(t.Context(), &edgewise.Request{Model: edgewise.ModelID{Name: "victim"}, Inputs: []edgewise.Tensor{in}})
-			if err != nil {
-				t.Errorf("the model beside them, after %d answers: %v", answers, err)
-				return
-			}
-			r.Release()
-			answers++
-		}
-	})
+	load.Go(func() { answers = b.askUntil(t, stop) })
 	before, err := hostile.Look(t.Context(), b.url)
 	if err != nil {
 		t.Fatal(err)
