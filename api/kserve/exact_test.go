@@ -80,7 +80,7 @@ func randomFloat(rng *rand.Rand) float64 {
 }
 
 func TestFloatsHaveTheBitsThatStrconvGives(t *testing.T) {
-	const batches, perBatch = 500, 1000 // of each type
+	const batches, perBatch = 150, 1000 // of each type
 	rng := rand.New(rand.NewPCG(7, 8))
 	d := NewDecoder(Limits{})
 	for _, bitSize := range []int{32, 64} {
@@ -207,7 +207,7 @@ func TestHalvesAreRoundedToTheNearestEven(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	d := NewDecoder(Limits{})
 	for _, typ := range []edgewise.DataType{edgewise.FP16, edgewise.BF16} {
-		for range 20_000 {
+		for range 5_000 {
 			bits := uint16(rng.UintN(uint(infinity(typ))))
 			v := overflow(typ)
 			if bits+1 < infinity(typ) {
