@@ -17,15 +17,7 @@ import (
 )
 
 func (p *program) demo() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "demo",
-		Short: "Read text, hear speech or find faces with the demo's models",
-		Long: "The demo sends a file to one of the demo's pipelines, which run on the box: WebAssembly steps around the\n" +
-			"models. \"make run\" serves them.",
-		Args: cobra.ArbitraryArgs,
-		RunE: cli.UnknownCommand,
-	}
-	cmd.AddCommand(
+	cmd := cli.Group("demo", "Read text, hear speech or find faces with the demo's models",
 		p.demoPicture("ocr", "Read the text in a picture", func(ctx context.Context, r requester) (drawable, error) {
 			return demo.ReadText(ctx, r.box, r.file)
 		}),
@@ -33,6 +25,8 @@ func (p *program) demo() *cobra.Command {
 		p.demoPicture("face", "Find the faces in a picture", func(ctx context.Context, r requester) (drawable, error) {
 			return demo.FindFaces(ctx, r.box, r.file)
 		}))
+	cmd.Long = "The demo sends a file to one of the demo's pipelines, which run on the box: WebAssembly steps around the\n" +
+		"models. \"make run\" serves them."
 	return cmd
 }
 

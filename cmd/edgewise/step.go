@@ -20,16 +20,11 @@ import (
 )
 
 func (p *program) step() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "step",
-		Short: "Make, build, test and measure WebAssembly steps, without a box",
-		Long: "A step turns tensors into tensors, in a sandbox: work before, between and after models.\n" +
-			"\n  edgewise step new --lang c double && cd double\n  edgewise step build && edgewise step test && edgewise step bench\n" +
-			"  edgewise model push double model.wasm\n",
-		RunE: cli.UnknownCommand,
-		Args: cobra.ArbitraryArgs,
-	}
-	cmd.AddCommand(p.stepNew(), p.stepBuild(), p.stepRun(), p.stepTest(), p.stepBench())
+	cmd := cli.Group("step", "Make, build, test and measure WebAssembly steps, without a box",
+		p.stepNew(), p.stepBuild(), p.stepRun(), p.stepTest(), p.stepBench())
+	cmd.Long = "A step turns tensors into tensors, in a sandbox: work before, between and after models.\n" +
+		"\n  edgewise step new --lang c double && cd double\n  edgewise step build && edgewise step test && edgewise step bench\n" +
+		"  edgewise model push double model.wasm\n"
 	return cmd
 }
 

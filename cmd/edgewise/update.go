@@ -18,13 +18,7 @@ import (
 )
 
 func (p *program) update() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "update",
-		Short: "Update the system of a box, restart it, or go back",
-		Args:  cobra.ArbitraryArgs,
-		RunE:  cli.UnknownCommand,
-	}
-	cmd.AddCommand(
+	return cli.Group("update", "Update the system of a box, restart it, or go back",
 		p.updateStatus(), p.updateInstall(),
 		p.updateAsk("cancel", "Give an update up, also one that is ready", "the update is given up", (*client.Client).CancelUpdate),
 		p.updateAsk("rollback", "Go back to the version that ran before",
@@ -32,7 +26,6 @@ func (p *program) update() *cobra.Command {
 		p.updateAsk("restart", "Restart the box, which brings an update that is ready", "the box restarts",
 			(*client.Client).RestartSystem),
 		p.updateReset())
-	return cmd
 }
 
 func (p *program) updateStatus() *cobra.Command {

@@ -20,15 +20,10 @@ import (
 const maxPasswordLine = 4 << 10
 
 func (p *program) user() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "user",
-		Short: "List and add users, and set their passwords",
-		Long: "User changes who may log in. It needs the right admin: an API key that has it, or, on the box itself, no more than to be\n" +
-			"the system's user that the box runs as. Passwords are read from the first line of standard input.",
-		Args: cobra.ArbitraryArgs,
-		RunE: cli.UnknownCommand,
-	}
-	cmd.AddCommand(p.userList(), p.userAdd(), p.userPassword())
+	cmd := cli.Group("user", "List and add users, and set their passwords",
+		p.userList(), p.userAdd(), p.userPassword())
+	cmd.Long = "User changes who may log in. It needs the right admin: an API key that has it, or, on the box itself, no more than to be\n" +
+		"the system's user that the box runs as. Passwords are read from the first line of standard input."
 	return cmd
 }
 

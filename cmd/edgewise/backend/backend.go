@@ -24,14 +24,8 @@ type commands struct{ *cli.Program }
 // Command is "edgewise backend" with the commands below it.
 func Command(program *cli.Program) *cobra.Command {
 	p := commands{program}
-	cmd := &cobra.Command{
-		Use:   "backend",
-		Short: "List the programs that serve models of other frameworks, and check one",
-		Args:  cobra.ArbitraryArgs,
-		RunE:  cli.UnknownCommand,
-	}
-	cmd.AddCommand(p.list(), p.test())
-	return cmd
+	return cli.Group("backend", "List the programs that serve models of other frameworks, and check one",
+		p.list(), p.test())
 }
 
 // Line is a line about a backend.

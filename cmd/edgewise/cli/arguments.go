@@ -42,8 +42,15 @@ func Arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// UnknownCommand runs a command that only has others below it: none of them was named.
-func UnknownCommand(cmd *cobra.Command, args []string) error {
+// Group is a command that only has others below it.
+func Group(name, short string, below ...*cobra.Command) *cobra.Command {
+	group := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: unknownCommand}
+	group.AddCommand(below...)
+	return group
+}
+
+// unknownCommand runs a command that only has others below it: none of them was named.
+func unknownCommand(cmd *cobra.Command, args []string) error {
 	var names []string
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())

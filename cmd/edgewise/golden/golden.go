@@ -26,14 +26,8 @@ type commands struct{ *cli.Program }
 // Command is "edgewise golden" with the commands below it.
 func Command(program *cli.Program) *cobra.Command {
 	p := commands{program}
-	cmd := &cobra.Command{
-		Use:   "golden",
-		Short: "Keep requests with expected answers, which versions must answer before they go live",
-		Args:  cobra.ArbitraryArgs,
-		RunE:  cli.UnknownCommand,
-	}
-	cmd.AddCommand(p.add(), p.list(), p.run(), p.diff(), p.remove(), p.policy())
-	return cmd
+	return cli.Group("golden", "Keep requests with expected answers, which versions must answer before they go live",
+		p.add(), p.list(), p.run(), p.diff(), p.remove(), p.policy())
 }
 
 func (p commands) add() *cobra.Command {

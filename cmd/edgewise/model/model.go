@@ -20,15 +20,9 @@ type commands struct{ *cli.Program }
 // Command is "edgewise model" with the commands below it.
 func Command(program *cli.Program) *cobra.Command {
 	p := commands{program}
-	cmd := &cobra.Command{
-		Use:   "model",
-		Short: "Upload, list, compare, activate, roll back, rename and delete models",
-		Args:  cobra.ArbitraryArgs,
-		RunE:  cli.UnknownCommand,
-	}
-	cmd.AddCommand(p.push(), p.importFolder(), p.list(), p.show(), p.diff(), p.propose(), p.promote(),
+	return cli.Group("model", "Upload, list, compare, activate, roll back, rename and delete models",
+		p.push(), p.importFolder(), p.list(), p.show(), p.diff(), p.propose(), p.promote(),
 		p.rollback(), p.rename(), p.remove())
-	return cmd
 }
 
 func (p commands) promote() *cobra.Command {

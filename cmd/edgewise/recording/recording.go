@@ -32,15 +32,9 @@ type commands struct{ *cli.Program }
 // Command is "edgewise recording" with the commands below it.
 func Command(program *cli.Program) *cobra.Command {
 	p := commands{program}
-	cmd := &cobra.Command{
-		Use:   "recording",
-		Short: "Record requests of clients with their answers, and use what was recorded",
-		Args:  cobra.ArbitraryArgs,
-		RunE:  cli.UnknownCommand,
-	}
-	cmd.AddCommand(p.show(), p.start(), p.stop(), p.list(), p.save(),
+	return cli.Group("recording", "Record requests of clients with their answers, and use what was recorded",
+		p.show(), p.start(), p.stop(), p.list(), p.save(),
 		p.export(), p.remove(), p.promote())
-	return cmd
 }
 
 func (p commands) show() *cobra.Command {

@@ -19,13 +19,8 @@ type commands struct{ *cli.Program }
 // Command is "edgewise rollout" with the commands below it.
 func Command(program *cli.Program) *cobra.Command {
 	p := commands{program}
-	cmd := &cobra.Command{
-		Use:   "rollout",
-		Short: "Bring a version live by stages, and take it back when it is worse",
-		Args:  cobra.ArbitraryArgs,
-		RunE:  cli.UnknownCommand,
-	}
-	cmd.AddCommand(p.start(), p.list(), p.settings(),
+	cmd := cli.Group("rollout", "Bring a version live by stages, and take it back when it is worse",
+		p.start(), p.list(), p.settings(),
 		p.of("show", "Show the present or the latest rollout of a model, with its evidence", (*client.Client).Rollout))
 	for action, short := range map[string]string{
 		"promote": "Make the candidate live now", "stop": "End a rollout: what is live stays live",
