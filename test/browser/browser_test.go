@@ -50,7 +50,10 @@ func node(t *testing.T, arguments ...string) *exec.Cmd {
 const abreast = 3
 
 // longest are the scenarios that take longest. They begin first, so that none of them is left alone at the end.
-var longest = []string{"language", "uploads", "tables", "sweep", "drops", "configuration", "recording", "step", "words", "sound", "history"}
+var longest = []string{
+	"language", "uploads", "tables", "sweep", "history", "network", "configuration", "drops", "editor", "health",
+	"live", "step", "setup",
+}
 
 func rank(path string) int {
 	if i := slices.Index(longest, scenario(path)); i >= 0 {
