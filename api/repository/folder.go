@@ -1,6 +1,7 @@
 package repository
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -20,9 +21,11 @@ import (
 // Repository is a tree of files that holds models.
 type Repository struct {
 	FS fs.FS // has the models' folders in its root
-	// Place is where the tree is, such as the absolute path of a folder. Messages begin with it. Where the folder of a
-	// model was given instead of a repository, its last part is the name of the model.
+	// Place is where the tree is, such as the absolute path of a folder. Messages begin with it.
 	Place string
+	// Model names the model where the folder of one was given instead of a repository and its configuration has no name.
+	// Empty: the last part of Place does.
+	Model string
 	// ModelFiles are names of model files. A folder that has one of them holds the files of one version.
 	ModelFiles []string
 }
@@ -129,7 +132,7 @@ func ReadFolder(id edgewise.ModelID, dir string) (Version, error) {
 
 // Folders lists the models of a repository, by name. refused has, for each folder that cannot hold a model, the reason.
 // A model's own folder may be given instead of a repository, and so may one that holds nothing but the files of one
-// version, as KServe mounts them at /mnt/models: the model's name is that in its configuration, otherwise the folder's.
+// version, as KServe mounts them at /mnt/models: the model's name is that in its configuration, else r.Model or the folder's.
 // Unlike Versions it follows links, since the files are copied into the store before they are served. Errors: NotFound,
 // Invalid.
 func (r Repository) Folders() (folders []Folder, refused []error, err error) {
@@ -198,7 +201,7 @@ func (r Repository) rootName(entries []fs.DirEntry) string {
 			return string(match[1]) + string(match[2])
 		}
 	}
-	return path.Base(r.Place)
+	return cmp.Or(r.Model, path.Base(r.Place))
 }
 
 // Contents are the files of a model, as they were found at one moment or as a client gave them.

@@ -186,6 +186,9 @@ type Repository struct {
 	// File with the credentials of object stores, in Triton's form: by the beginning of a URL, of which the longest
 	// counts. Empty: what the environment says, as the stores' own programs read it. Also TRITON_CLOUD_CREDENTIAL_PATH.
 	CredentialsFile string `json:"credentials_file" limit:"file"`
+	// Name of the model where the folder of one, or of one version's files, stands in repository.folders and its
+	// configuration has no name. Empty: the folder's name.
+	Name string `json:"name" unit:"name"`
 	// When models of repository.folders are loaded. none: all at the start. poll: also when their folders change.
 	// explicit: those in load_models at the start, and those that clients load.
 	ControlMode string `json:"control_mode" default:"none" limit:"one of none, poll, explicit"`

@@ -324,6 +324,7 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"engine.load_concurrency", "64", "65"},
 		{"engine.default_max_batch_size", "0", "65537"},
 		{"shutdown.timeout", "0", "2h"},
+		{"shutdown.delay", "1h", "2h"},
 		{"log.level", "debug", "trace"},
 		{"log.format", "json", "JSON"},
 		{"engine.isolation", "none", "container"},

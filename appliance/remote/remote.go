@@ -30,6 +30,7 @@ type Tree struct {
 	folder      string
 	program     string   // edgewise-fetch
 	modelFiles  []string // as in repository.Repository
+	model       string   // as Repository.Model
 	environment []string // for the program
 	credentials string   // the file with credentials; empty: the environment's
 	reserve     int64    // bytes of the disk that stay free
@@ -50,7 +51,7 @@ func Open(c config.Config, url string, modelFiles []string, logger *slog.Logger)
 	sum := sha256.Sum256([]byte(url))
 	t := &Tree{
 		url: url, folder: filepath.Join(c.DataDir, "remote", hex.EncodeToString(sum[:8])), program: Program(),
-		modelFiles: modelFiles, environment: c.Environment, credentials: c.Repository.CredentialsFile,
+		modelFiles: modelFiles, model: c.Repository.Name, environment: c.Environment, credentials: c.Repository.CredentialsFile,
 		reserve: int64(c.Store.ReserveBytes), maxBytes: int64(c.Upload.MaxBytes), logger: logger, busy: make(chan struct{}, 1),
 	}
 	t.seen.Store(t.kept())
@@ -73,7 +74,7 @@ func (t *Tree) Tree() repository.Repository { return t.repository(t.seen.Load())
 func (t *Tree) Kept() repository.Repository { return t.repository(t.kept()) }
 
 func (t *Tree) repository(s *snapshot) repository.Repository {
-	return repository.Repository{FS: s, Place: t.url, ModelFiles: t.modelFiles}
+	return repository.Repository{FS: s, Place: t.url, Model: t.model, ModelFiles: t.modelFiles}
 }
 
 // Refresh lists the tree. With an error it stays as it was seen before. Errors: NotFound, Denied, Unavailable, Invalid,

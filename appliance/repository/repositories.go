@@ -89,7 +89,9 @@ func New(
 		if config.IsRemote(place) {
 			from = open(place)
 		} else {
-			from = Folder{layout.Dir(place, defaults.Formats.Files()...)}
+			tree := layout.Dir(place, defaults.Formats.Files()...)
+			tree.Model = c.Name
+			from = Folder{tree}
 		}
 		if !slices.ContainsFunc(s.sources, func(other Source) bool { return other.Tree().Place == from.Tree().Place }) {
 			s.sources = append(s.sources, from)

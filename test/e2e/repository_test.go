@@ -216,8 +216,13 @@ func TestAFolderOfOneVersionIsServed(t *testing.T) {
 	if err := os.Chmod(dir, 0o555); err != nil {
 		t.Fatal(err)
 	}
-	b, _ := tritonBox(t, "--model-repository", dir)
-	b.awaitReady()
-	b.exchange(t, wire{"infer", "POST", "/v2/models/models/infer", zeros, nil, 200, "[0,0,0,0]"})
-	b.stop()
+	for name, arguments := range map[string][]string{
+		"models": {"--model-repository", dir},
+		"sorter": {"--model-repository", dir, "--set", "repository.name=sorter"},
+	} {
+		b, _ := tritonBox(t, arguments...)
+		b.awaitReady()
+		b.exchange(t, wire{"infer", "POST", "/v2/models/" + name + "/infer", zeros, nil, 200, "[0,0,0,0]"})
+		b.stop()
+	}
 }
