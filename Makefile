@@ -22,7 +22,7 @@ export CGO_CFLAGS  := -O2 -g
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript sdk/gallery configs/demo/steps -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml api/inference.yaml api/inference/grpc_service.proto
 .PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
 
-.PHONY: fetch webui page-long pictures browser samples bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client rest-client openai-client python python-models triton-python frameworks torch llama steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
+.PHONY: fetch webui page-long pictures browser samples bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client rest-client openai-client python python-models triton-python frameworks torch llama steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test cluster-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -280,6 +280,12 @@ ARM64_TOOLS := gcc-aarch64-linux-gnu libc6-dev-arm64-cross libstdc++6-arm64-cros
 arm64-tools: tools-present
 	@{ command -v aarch64-linux-gnu-gcc && command -v qemu-aarch64-static && test -e /usr/aarch64-linux-gnu/lib/libstdc++.so.6; } >/dev/null 2>&1 || \
 	  configs/debian/install.sh "the program for arm64 is made and tried with" $(ARM64_TOOLS)
+
+## cluster-test: the Helm chart and KServe's objects against a real API server; the first time it is built, in some ten minutes. KSERVE=folder with KServe's resource definitions
+KSERVE ?=
+cluster-test: tools-present
+	test/cluster/tools.sh $(CACHE)/cluster
+	$(GO) test -count=1 -tags cluster -v ./test/cluster -args -cluster.tools $(CURDIR)/$(CACHE)/cluster -cluster.kserve "$(KSERVE)"
 
 ## image: the disk image, its update bundle, checksums and signature, into dist/image, with ARCH=arm64 into dist/image/arm64; KEYS are throw-away unless they are there
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
