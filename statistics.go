@@ -243,7 +243,7 @@ type Health struct {
 	Failed    int        `json:"failed"`  // how many of them failed
 	LastError *LastError `json:"last_error,omitempty"`
 
-	Unverified string `json:"unverified,omitempty"` // why no run at the load has shown that the version works; empty: one has
+	Unverified string `json:"unverified,omitempty"` // why no run at the load has shown that the version works; empty: one has, or an answer
 }
 
 // LastError is how the latest failed request failed.

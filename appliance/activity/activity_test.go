@@ -389,3 +389,17 @@ func TestAVersionFailsWhenHalfOfItsLatestRequestsDo(t *testing.T) {
 		t.Errorf("%+v", last)
 	}
 }
+
+func TestAVersionIsUnverifiedUntilARequestIsAnswered(t *testing.T) {
+	var h History
+	id := edgewise.ModelID{Name: "cat", Version: 1}
+	h.Loaded(id, "its inputs are text")
+	h.Note(id, Outcome{Err: errBroken})
+	if got := h.Health(id).Unverified; got != "its inputs are text" {
+		t.Errorf("after a failed request: %q", got)
+	}
+	h.Note(id, Outcome{})
+	if got := h.Health(id).Unverified; got != "" {
+		t.Errorf("after an answer: %q", got)
+	}
+}

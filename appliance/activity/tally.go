@@ -329,7 +329,7 @@ func (h *health) read() edgewise.Health {
 	w := h.window.Load()
 	shown := edgewise.Health{Recent: int(w >> 32), Failed: bits.OnesCount32(uint32(w))}
 	shown.Failing = shown.Failed > 0 && 2*shown.Failed >= shown.Recent
-	if reason := h.unverified.Load(); reason != nil {
+	if reason := h.unverified.Load(); reason != nil && shown.Failed == shown.Recent { // an answer verifies it, too
 		shown.Unverified = *reason
 	}
 	if e := h.last.Load(); e != nil {

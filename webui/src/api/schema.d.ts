@@ -2342,7 +2342,7 @@ export interface components {
             recent: number;
             /** @description how many of them failed */
             failed: number;
-            /** @description why no run at the load has shown that the version works; left out when one has */
+            /** @description why no run at the load has shown that the version works; left out when one has, or a request since */
             unverified?: string;
             last_error?: {
                 time: components["schemas"]["Time"];
