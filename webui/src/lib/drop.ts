@@ -1,3 +1,4 @@
+import { get, type Schemas } from './api';
 import { tar, type Entry } from './tar';
 import { msg } from './language.svelte';
 
@@ -44,7 +45,8 @@ export function chosen(files: FileList): Promise<Gathered> {
 export async function gather(files: File[], folders: Map<string, Entry[]>): Promise<Gathered> {
   const all = { parcels: [], refused: [] } as Gathered;
   const add = ({ parcels, refused }: Gathered) => { all.parcels.push(...parcels); all.refused.push(...refused); };
-  add(await loose(files));
+  const strange = files.some((f) => ![known, python, text].some((pattern) => pattern.test(f.name)));
+  add(await loose(files, strange ? await ofBackends() : []));
   for (const [name, entries] of folders) {
     const visible = entries.filter((e) => !e.path.split('/').some((part) => part.startsWith('.')));
     const exported = visible.filter((e) => !e.path.includes('/')).map((e) => e.file as File);
@@ -55,19 +57,28 @@ export async function gather(files: File[], folders: Map<string, Entry[]>): Prom
   return all;
 }
 
+/** The ends of the names of files of models that the box's backends serve; none when the box does not say. */
+async function ofBackends(): Promise<string[]> {
+  const list = await get<Schemas['Backend'][]>('/backends').catch(() => []);
+  return list.flatMap((b) => (b.usable && /\.\w+$/.exec(b.file ?? '')) || []).map((end) => end.toLowerCase());
+}
+
 /**
  * Files without a folder: those that belong to the file of a model become one model with it. Such are net.onnx.data, a file that a
- * network names as that of its weights, and where it is the only model a configuration and labels, and other Python files.
+ * network names as that of its weights, net.bin beside net.xml, and where it is the only model a configuration and labels, and other
+ * Python files. `more` are ends of the names of models' files beside those that the page knows by itself.
  */
-export async function loose(files: File[]): Promise<Gathered> {
+export async function loose(files: File[], more: string[] = []): Promise<Gathered> {
   const models = new Set<File>();
-  for (const file of files) if (known.test(file.name) || (python.test(file.name) && (await mentions(file, pythonClass)))) models.add(file);
-  const networks = [...models].filter((f) => owning.test(f.name));
+  const other = (f: File) => !known.test(f.name) && !python.test(f.name) && more.some((end) => f.name.toLowerCase().endsWith(end));
+  for (const file of files) if (known.test(file.name) || other(file) || (python.test(file.name) && (await mentions(file, pythonClass)))) models.add(file);
+  const networks = [...models].filter((f) => owning.test(f.name) || other(f));
   const all = { parcels: [], refused: [] } as Gathered;
   const beside = new Map<File, Entry[]>();
   for (const file of files.filter((f) => !models.has(f))) {
     const owner = await ownerOf(file, networks);
-    if (owner) beside.set(owner, [...(beside.get(owner) ?? []), { path: file.name, file }]);
+    const path = owner && other(owner) && file.name.startsWith(stem(owner) + '.') ? 'model' + file.name.slice(stem(owner).length) : file.name;
+    if (owner) beside.set(owner, [...(beside.get(owner) ?? []), { path, file }]);
     else all.refused.push(msg.shell.notFileBoxAccepts(file.name));
   }
   for (const file of models) {
@@ -89,6 +100,8 @@ async function ownerOf(file: File, networks: File[]): Promise<File | undefined> 
   const named = longest(networks.filter((n) => file.name.startsWith(n.name)));
   if (named) return named;
   if (python.test(file.name)) return networks.length === 1 && python.test(networks[0]!.name) ? networks[0] : undefined;
+  const twin = networks.filter((n) => !owning.test(n.name) && file.name.startsWith(stem(n) + '.'));
+  if (twin.length) return longest(twin);
   if (text.test(file.name)) return networks.length === 1 ? networks[0] : longest(networks.filter((n) => file.name.startsWith(stem(n) + '.')));
   for (const network of networks) if (await mentions(network, file.name)) return network;
   return undefined;
@@ -106,7 +119,7 @@ async function mentions(network: File, name: string): Promise<boolean> {
   return false;
 }
 
-const stem = (f: File) => f.name.replace(owning, '');
+const stem = (f: File) => f.name.replace(/\.\w+$/, '');
 
 /** The name that a configuration gives its model, before the lists of tensors, which have names, too. */
 async function declared(entries: Entry[]): Promise<string | undefined> {

@@ -69,10 +69,10 @@ function curl({ way, url }: Call, ...rest: string[]): string[] {
   return [`curl ${way.secure ? `--cacert ${authority} ` : ''}${quote(url)}`, ...(way.keyed ? ['-H "Authorization: Bearer $EDGEWISE_KEY"'] : []), ...rest];
 }
 
-function curlJSON(call: Call, written = body, ...flags: string[]): string {
+function curlJSON(call: Call, written = body, flags = ''): string {
   const long = call.inputs.filter((i) => !i.data);
   const text = written(call.inputs, () => hole);
-  return piped(curl(call, ...flags), long.length ? format(text) : text, long.map((i) => many(filler(i.datatype), elements(i.shape))), '-d', '--data-binary @-');
+  return piped(curl(call), long.length ? format(text) : text, long.map((i) => many(filler(i.datatype), elements(i.shape))), `${flags}-d`, `${flags}--data-binary @-`);
 }
 
 function python({ way, url }: Call, before: string, data: string, headers: string[], after: string[]): string {
@@ -243,7 +243,7 @@ function stream(call: Call): Snippet[] {
   // A number of JavaScript does not hold every whole one of 64 bits: such a body is written as it is.
   const exact = inputs.every((i) => !/INT64$/.test(i.datatype) || (i.data ?? []).every((v) => Number.isSafeInteger(Number(v))));
   const snippets = named(call, [
-    curlJSON(call, flat, '-N'),
+    curlJSON(call, flat, '-N '),
     python(call, `inputs = {\n${make}\n}\n`, 'json.dumps(inputs).encode()', [], ['for line in response:', '    if line.startswith(b"data: "):', '        print(json.loads(line[6:]), flush=True)']),
     tritonStream(call),
     javascript(call, exact ? [`const inputs = ${js};`] : [`const body = ${JSON.stringify(flat(inputs, (i) => Array(elements(i.shape)).fill(filler(i.datatype)).join(',')))};`], exact ? 'JSON.stringify(inputs)' : 'body', [], [
@@ -332,7 +332,7 @@ for await (const chunk of stream) process.stdout.write(chunk.choices[0]?.delta?.
   return [
     { name: 'OpenAI', text: way.keyed ? python : python.replace('import os\n\n', '') },
     { name: 'OpenAI, JavaScript', text: javascript },
-    { name: 'OpenAI, curl', text: [...curl({ ...call, url: `${way.base}/v1/chat/completions` }, '-N', "-H 'Content-Type: application/json'"), `-d ${quote(text)}`].join(' \\\n  ') },
+    { name: 'OpenAI, curl', text: [...curl({ ...call, url: `${way.base}/v1/chat/completions` }, "-H 'Content-Type: application/json'"), `-N -d ${quote(text)}`].join(' \\\n  ') },
   ];
 }
 

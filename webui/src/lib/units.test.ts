@@ -417,6 +417,16 @@ describe('small things', () => {
     const unnamed = await loose([file('one.py', program), file('config.pbtxt', 'input [ { name: "X" } ] # name: "no"')]);
     expect(unnamed.parcels.map((p) => p.name)).toEqual(['one.tar']);
   });
+  it('makes one model of the files of a backend that the box has', async () => {
+    const file = (name: string) => new File(['x'], name);
+    expect((await loose([file('net.xml'), file('net.bin')])).parcels).toEqual([]);
+    const { parcels, refused } = await loose([file('net.xml'), file('net.bin'), file('photo.jpg')], ['.xml']);
+    expect(parcels.map((p) => [p.name, p.what])).toEqual([['net.tar', 'folder']]);
+    expect(refused.map((r) => r.split(' ')[0])).toEqual(['photo.jpg']);
+    const text = await parcels[0]!.blob.text();
+    for (const path of ['net/model.xml', 'net/model.bin']) expect(text).toContain(path);
+    expect((await loose([file('a.xml')], ['.xml'])).parcels.map((p) => [p.name, p.what])).toEqual([['a.xml', 'file']]);
+  });
   it('finds the name of a file at the border of what it reads of a network', async () => {
     const network = new File(['x'.repeat((1 << 20) - 4), 'weights.bin'], 'net.onnx');
     expect((await loose([network, new File(['x'], 'weights.bin')])).refused).toEqual([]);

@@ -57,7 +57,7 @@ export const model: Messages['model'] = {
   versionIsFailing: (version) => `Version ${version} ist gestört.`,
   versionIsNotReady: (version) => `Version ${version} ist nicht bereit.`,
   failedRequests: 'Fehlgeschlagene Anfragen',
-  versionNotVerifiedNo: (version, unverified) => rich`${strong(`Version ${version} ist nicht geprüft.`)} Kein Lauf beim Laden hat gezeigt, dass sie funktioniert; eine Anfrage zum Aufwärmen unter Konfiguration kann das. ${unverified}`,
+  versionNotVerifiedNo: (version, unverified) => rich`${strong(`Version ${version} ist nicht geprüft.`)} Kein Lauf hat gezeigt, dass sie funktioniert: ${unverified}. Eine Anfrage kann das, oder eine Anfrage zum Aufwärmen unter Konfiguration.`,
   requestsAreAnsweredByVersion: (version) => `Anfragen werden von Version ${version} beantwortet.`,
   noVersionAnswersRequestsYet: 'Noch beantwortet keine Version Anfragen.',
   thisIsVersion: (version) => `Dies ist Version ${version}.`,

@@ -15,7 +15,7 @@ export const models: Messages['models'] = {
   uploadsImportJobs: 'Uploads und Importaufträge',
   dropModelHere: 'Modell hier ablegen',
   noModelsYet: 'Noch keine Modelle',
-  onnxFileWasmStep: () => rich`Eine ${code('.onnx')}-Datei, ein ${code('.wasm')}-Schritt, ein Ordner oder ein ${code('.zip')} im Layout von Triton. Nichts geht live, bevor Sie die Signatur gesehen und das Modell aktiviert haben.`,
+  onnxFileWasmStep: () => rich`Eine ${code('.onnx')}-Datei, ein ${code('.wasm')}-Schritt, ein Modell in Python oder PyTorch (${code('.py')}, ${code('.pt')}), ein Sprachmodell (${code('.gguf')}), ein Ordner oder ein ${code('.zip')} im Layout von Triton. Nichts geht live, bevor Sie die Signatur gesehen und das Modell aktiviert haben.`,
   operatorOrAdminCan: 'Ein Bediener oder Administrator kann welche hinzufügen.',
   chooseAFile: 'Datei wählen',
   allModels: 'Alle Modelle',

@@ -71,7 +71,7 @@ export const shell: Messages['shell'] = {
   isNotUploaded: (name) => `${name} wird nicht hochgeladen.`,
   wasDiscarded: (filename) => `${filename} wurde verworfen.`,
   connectionBoxWasLost: 'Die Verbindung zum Gerät ging verloren und kam nicht wieder. Das bereits Gesendete bleibt erhalten: Setzen Sie den Upload fort, sobald das Gerät erreichbar ist.',
-  notFileBoxAccepts: (name) => `${name} ist keine Datei, die das Gerät annimmt. Möglich sind .onnx- und .wasm-Dateien, Ordner sowie .zip- und .tar-Archive davon.`,
+  notFileBoxAccepts: (name) => `${name} ist keine Datei, die das Gerät annimmt. Möglich sind .onnx-, .wasm-, .py-, .pt-, .gguf- und .tflite-Dateien von Modellen, Ordner sowie .zip- und .tar-Archive davon.`,
   folderEmpty: (name) => `Der Ordner ${name} ist leer.`,
   fileEmpty: (name) => `Die Datei ${name} ist leer.`,
   othersRefused: (n) => plural(n, { one: '# weitere Datei wurde ebenfalls abgelehnt.', other: '# weitere Dateien wurden ebenfalls abgelehnt.' }),

@@ -56,7 +56,7 @@ export const model = {
   versionIsFailing: (version: number) => `Version ${version} is failing.`,
   versionIsNotReady: (version: number) => `Version ${version} is not ready.`,
   failedRequests: 'Failed requests',
-  versionNotVerifiedNo: (version: number, unverified: string) => rich`${strong(`Version ${version} is not verified.`)} No run at its load has shown that it works; a warm-up request under Configuration can. ${unverified}`,
+  versionNotVerifiedNo: (version: number, unverified: string) => rich`${strong(`Version ${version} is not verified.`)} No run has shown that it works: ${unverified}. A request can, or a warm-up request under Configuration.`,
   requestsAreAnsweredByVersion: (version: number) => `Requests are answered by version ${version}.`,
   noVersionAnswersRequestsYet: 'No version answers requests yet.',
   thisIsVersion: (version: number) => `This is version ${version}.`,

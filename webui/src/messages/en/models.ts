@@ -14,7 +14,7 @@ export const models = {
   uploadsImportJobs: 'Uploads and import jobs',
   dropModelHere: 'Drop a model here',
   noModelsYet: 'No models yet',
-  onnxFileWasmStep: () => rich`An ${code('.onnx')} file, a ${code('.wasm')} step, a folder or a ${code('.zip')} in Triton's layout. Nothing goes live before you have seen its signature and activated it.`,
+  onnxFileWasmStep: () => rich`An ${code('.onnx')} file, a ${code('.wasm')} step, a Python or PyTorch model (${code('.py')}, ${code('.pt')}), a language model (${code('.gguf')}), a folder or a ${code('.zip')} in Triton's layout. Nothing goes live before you have seen its signature and activated it.`,
   operatorOrAdminCan: 'An operator or an admin can add some.',
   chooseAFile: 'Choose a file',
   allModels: 'All models',

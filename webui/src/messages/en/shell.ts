@@ -70,7 +70,7 @@ export const shell = {
   isNotUploaded: (name: string) => `${name} is not uploaded.`,
   wasDiscarded: (filename: string) => `${filename} was discarded.`,
   connectionBoxWasLost: 'The connection to the box was lost, and it has not come back. Nothing that was sent is lost: resume when the box can be reached.',
-  notFileBoxAccepts: (name: string) => `${name} is not a file that the box accepts: give .onnx and .wasm files, folders, and .zip or .tar archives of them.`,
+  notFileBoxAccepts: (name: string) => `${name} is not a file that the box accepts: give .onnx, .wasm, .py, .pt, .gguf or .tflite files of models, folders, and .zip or .tar archives of them.`,
   folderEmpty: (name: string) => `The folder ${name} is empty.`,
   fileEmpty: (name: string) => `The file ${name} is empty.`,
   othersRefused: (n: number) => plural(n, { one: '# other file was refused, too.', other: '# other files were refused, too.' }),
