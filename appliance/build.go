@@ -41,6 +41,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/safestart"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
+	"github.com/edgewise-ai/edgewise/appliance/sched/ratelimit"
 	"github.com/edgewise-ai/edgewise/appliance/sched/sequence"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/appliance/sharedmemory"
@@ -257,11 +258,11 @@ func coreBudget(c config.Config) *cores.Budget {
 }
 
 // limiter is the rate limiter, nil when it is off.
-func limiter(c config.Config) *sched.Limiter {
+func limiter(c config.Config) *ratelimit.Limiter {
 	if c.Engine.RateLimit != config.RateLimitExecutionCount {
 		return nil
 	}
-	return sched.NewLimiter(c.Engine.Resources())
+	return ratelimit.New(c.Engine.Resources())
 }
 
 // restrictions reads the groups of restricted APIs, which have been validated.

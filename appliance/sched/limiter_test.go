@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
+	"github.com/edgewise-ai/edgewise/appliance/sched/ratelimit"
 )
 
 // gauge is how much of each resource is in use.
@@ -70,7 +70,7 @@ func limitedModel(name string, count int32, priority uint32, global bool, needs 
 }
 
 // employ starts a scheduler for a employee.
-func employ(t *testing.T, l *Limiter, g *gauge, m *edgewise.Model, needs map[string]int, c Config) *Scheduler {
+func employ(t *testing.T, l *ratelimit.Limiter, g *gauge, m *edgewise.Model, needs map[string]int, c Config) *Scheduler {
 	t.Helper()
 	claim, err := l.Open(m, 0)
 	if err != nil {
@@ -86,7 +86,7 @@ func TestResourcesAreNeverOverdrawn(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		configured, largest := map[string]map[int]int{}, map[string]int{}
 		if rapid.Bool().Draw(rt, "configured") {
-			configured["A"] = map[int]int{AnyDevice: 6}
+			configured["A"] = map[int]int{ratelimit.AnyDevice: 6}
 		}
 		type drawnModel struct {
 			needs                map[string]int
@@ -112,7 +112,7 @@ func TestResourcesAreNeverOverdrawn(t *testing.T) {
 		}
 		budget := cores.New(rapid.IntRange(1, 3).Draw(rt, "cores"))
 		synctest.Test(t, func(t *testing.T) {
-			l, g := NewLimiter(configured), newGauge()
+			l, g := ratelimit.New(configured), newGauge()
 			var open, clients sync.WaitGroup
 			for i, d := range models {
 				m := limitedModel(fmt.Sprint(i), int32(d.count), d.priority, false, d.needs)
@@ -147,14 +147,14 @@ func TestResourcesAreNeverOverdrawn(t *testing.T) {
 			for r, most := range g.most {
 				limit := largest[r]
 				if devices, ok := configured[r]; ok {
-					limit = devices[AnyDevice]
+					limit = devices[ratelimit.AnyDevice]
 				}
 				if most > limit {
 					t.Errorf("%d of %s were used, and there are %d", most, r, limit)
 				}
 			}
-			if len(l.claims)+len(l.pools)+len(l.waiting) > 0 {
-				t.Errorf("left over: %d claims, %d resources, %d waiting", len(l.claims), len(l.pools), len(l.waiting))
+			if !l.Idle() {
+				t.Errorf("left over: %+v", l)
 			}
 		})
 	})
@@ -163,7 +163,7 @@ func TestResourcesAreNeverOverdrawn(t *testing.T) {
 // TestPriorityIsAShareOfTheRuns keeps two models busy that exclude each other: priority 2 gets half the runs of 1.
 func TestPriorityIsAShareOfTheRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, g := NewLimiter(nil), newGauge()
+		l, g := ratelimit.New(nil), newGauge()
 		need := map[string]int{"R": 1}
 		var clients sync.WaitGroup
 		var schedulers []*Scheduler
@@ -199,7 +199,7 @@ func TestPriorityIsAShareOfTheRuns(t *testing.T) {
 // TestLargeNeedIsNotStarved lets many small instances run against one that needs everything.
 func TestLargeNeedIsNotStarved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, g := NewLimiter(nil), newGauge()
+		l, g := ratelimit.New(nil), newGauge()
 		small, large := map[string]int{"R": 1}, map[string]int{"R": 4}
 		s := employ(t, l, g, limitedModel("small", 4, 1, false, small), small, Config{Instances: 4, MaxQueue: 1000})
 		b := employ(t, l, g, limitedModel("large", 1, 1, false, large), large, Config{Instances: 1, MaxQueue: 10})
@@ -233,7 +233,7 @@ func TestLargeNeedIsNotStarved(t *testing.T) {
 }
 
 func TestLimiterRefuses(t *testing.T) {
-	l := NewLimiter(map[string]map[int]int{"R": {AnyDevice: 3}})
+	l := ratelimit.New(map[string]map[int]int{"R": {ratelimit.AnyDevice: 3}})
 	first, err := l.Open(limitedModel("first", 1, 1, false, map[string]int{"R": 3, "S": 9}), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -262,8 +262,8 @@ func TestLimiterRefuses(t *testing.T) {
 		t.Error(err)
 	}
 	second.Close()
-	none, err := (*Limiter)(nil).Open(model(), 0)
-	if none != nil || err != nil || none.Resize(model()) != nil || !none.permit().try() {
+	none, err := (*ratelimit.Limiter)(nil).Open(model(), 0)
+	if none != nil || err != nil || none.Resize(model()) != nil || !none.Permit().Try() {
 		t.Errorf("no limiter: %v, %v", none, err)
 	}
 	none.Close()
@@ -271,7 +271,7 @@ func TestLimiterRefuses(t *testing.T) {
 
 // TestResourcesAreThoseOfADevice counts on the device that an entry names, and elsewhere there is nothing.
 func TestResourcesAreThoseOfADevice(t *testing.T) {
-	l := NewLimiter(map[string]map[int]int{"R": {1: 4, 2: 6}, "S": {AnyDevice: 1, 1: 5}})
+	l := ratelimit.New(map[string]map[int]int{"R": {1: 4, 2: 6}, "S": {ratelimit.AnyDevice: 1, 1: 5}})
 	for _, test := range []struct {
 		device int
 		global bool
@@ -293,43 +293,11 @@ func TestResourcesAreThoseOfADevice(t *testing.T) {
 	}
 }
 
-// TestALowPriorityBeginsBehind opens two models that exclude each other: the first two runs are of priority 1, as in
-// Triton, where the two runs of a load count.
-func TestALowPriorityBeginsBehind(t *testing.T) {
-	l := NewLimiter(nil)
-	permits := map[string]*permit{}
-	for name, priority := range map[string]uint32{"first": 1, "second": 2} {
-		claim, err := l.Open(limitedModel(name, 1, priority, false, map[string]int{"R": 1}), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		permits[name] = claim.permit()
-	}
-	var order []string
-	permits["first"].wait()
-	l.waiting = append(l.waiting, permits["second"])
-	running, waits := "first", "second"
-	for range 6 {
-		order = append(order, running)
-		permits[running].release()
-		l.waiting = append(l.waiting, permits[running])
-		l.serve()
-		if permits[waits].held != nil {
-			running, waits = waits, running
-		}
-		<-permits[running].granted
-	}
-	want := []string{"first", "first", "second", "first", "first", "second"}
-	if !slices.Equal(order, want) {
-		t.Errorf("order %q, want %q", order, want)
-	}
-}
-
 // TestPassiveInstancesTakeNoRequests counts the runs at a time.
 func TestPassiveInstancesTakeNoRequests(t *testing.T) {
 	m := limitedModel("m", 1, 1, false, nil)
 	m.InstanceGroup = append(m.InstanceGroup, edgewise.InstanceGroup{Name: "p", Count: 5, Passive: true})
-	if c := m.Concurrency(16); c.Instances != 1 || len(limitedOf(m, 0)) != 1 {
-		t.Errorf("%d loops, %d instances", c.Instances, len(limitedOf(m, 0)))
+	if c := m.Concurrency(16); c.Instances != 1 {
+		t.Errorf("%d loops", c.Instances)
 	}
 }

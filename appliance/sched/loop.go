@@ -9,6 +9,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
+	"github.com/edgewise-ai/edgewise/appliance/sched/ratelimit"
 )
 
 // instanceLoop runs one batch after the other. A request that finds it idle runs its batch in its own goroutine, so that
@@ -16,13 +17,13 @@ import (
 // queued behind that, and waits where something is in the way.
 type instanceLoop struct {
 	s          *Scheduler
-	lease      *cores.Lease  // on the cores that a run needs
-	permit     *permit       // for the resources that a run needs; nil: none
-	jobs       []*job        // the batch, or the jobs considered for one
-	queued     bool          // others wait behind the batch
-	background bool          // it runs beside the queue, in time that no other wants
-	yielded    bool          // to goroutines that are about to push, for the next batch
-	wake       chan struct{} // one token, for the loop's goroutine: it is the owner again
+	lease      *cores.Lease      // on the cores that a run needs
+	permit     *ratelimit.Permit // for the resources that a run needs; nil: none
+	jobs       []*job            // the batch, or the jobs considered for one
+	queued     bool              // others wait behind the batch
+	background bool              // it runs beside the queue, in time that no other wants
+	yielded    bool              // to goroutines that are about to push, for the next batch
+	wake       chan struct{}     // one token, for the loop's goroutine: it is the owner again
 	leaving    []*job
 	group      *group // for the next batch of several
 	gatherer   gatherer
@@ -41,7 +42,7 @@ func (s *Scheduler) Resize(n int) {
 	q.loops.wanted = max(n, 1)
 	for ; q.loops.running < q.loops.wanted; q.loops.running++ {
 		l := &instanceLoop{
-			s: s, lease: s.account.Lease(), permit: s.claim.permit(), gatherer: newGatherer(s.instance),
+			s: s, lease: s.account.Lease(), permit: s.claim.Permit(), gatherer: newGatherer(s.instance),
 			group: newGroup(), wake: make(chan struct{}, 1),
 		}
 		s.loops.Go(l.loop)
@@ -67,11 +68,11 @@ func (l *loops) leave() bool {
 // loop runs until the queue is closed and empty, or there are more loops than are wanted.
 func (l *instanceLoop) loop() {
 	defer l.lease.Release()
-	defer l.permit.give()
+	defer l.permit.Give()
 	defer l.gatherer.release()
 	for l.s.queue.take(l) {
 		l.run()
-		l.permit.pass()
+		l.permit.Pass()
 		l.lease.Pass()
 	}
 	l.group.cancel()
@@ -89,7 +90,7 @@ func (l *instanceLoop) lead(j *job) {
 	// Deferred: a handler that catches a panic does not keep the instance.
 	defer l.s.queue.led(l)
 	defer l.lease.Pass()
-	defer l.permit.pass()
+	defer l.permit.Pass()
 	defer l.watch(j)()
 	l.run()
 }
@@ -119,7 +120,7 @@ func (l *instanceLoop) clear(why obstacle) {
 		<-l.wake
 	case noPermit:
 		l.lease.Release()
-		l.permit.wait()
+		l.permit.Wait()
 	case noCores:
 		l.lease.Wait()
 	}

@@ -91,7 +91,7 @@ func (q *queue) claim() *instanceLoop {
 func (q *queue) rest(l *instanceLoop) {
 	l.yielded = false
 	l.lease.Release()
-	l.permit.give()
+	l.permit.Give()
 	q.idle = append(q.idle, l)
 	if q.closed || q.loops.tooMany() {
 		q.wakeOne()
@@ -190,7 +190,7 @@ func (q *queue) try(l *instanceLoop, leader *job) obstacle {
 			continue
 		case leader != nil && !slices.Contains(l.jobs[:p.take], leader):
 			return otherBatch
-		case !l.permit.try():
+		case !l.permit.Try():
 			return noPermit
 		case !l.lease.Try():
 			return noCores

@@ -11,21 +11,22 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
+	"github.com/edgewise-ai/edgewise/appliance/sched/ratelimit"
 	"github.com/edgewise-ai/edgewise/ordering"
 )
 
 // Config configures a Scheduler.
 type Config struct {
-	Instances   int           // batches that run at the same time; at least 1
-	Cores       *cores.Budget // of all versions; nil: runs take as many cores as they like
-	Threads     int           // cores that one run keeps busy; 0: none, as on another device
-	SoloThreads int           // cores of a run that has the machine to itself; 0: as many as any run
-	Claim       *Claim        // on resources of the rate limiter, which Close closes; nil: nothing is needed
-	Padding     *Padding      // of requests that run together; nil: none
-	Proof       *Proof        // of whether requests may run together; nil: the configuration says that they may
-	MaxQueue    int           // requests that wait; one more is refused as Busy. A model's own max_queue_size goes first
-	Hold        Hold          // for tests; zero: nothing is held back
-	Shared      bool          // another Scheduler of the same instance owns it, and closes it after this one
+	Instances   int              // batches that run at the same time; at least 1
+	Cores       *cores.Budget    // of all versions; nil: runs take as many cores as they like
+	Threads     int              // cores that one run keeps busy; 0: none, as on another device
+	SoloThreads int              // cores of a run that has the machine to itself; 0: as many as any run
+	Claim       *ratelimit.Claim // on resources of the rate limiter, which Close closes; nil: nothing is needed
+	Padding     *Padding         // of requests that run together; nil: none
+	Proof       *Proof           // of whether requests may run together; nil: the configuration says that they may
+	MaxQueue    int              // requests that wait; one more is refused as Busy. A model's own max_queue_size goes first
+	Hold        Hold             // for tests; zero: nothing is held back
+	Shared      bool             // another Scheduler of the same instance owns it, and closes it after this one
 	Logger      *slog.Logger
 }
 
@@ -49,7 +50,7 @@ type Scheduler struct {
 
 	account *cores.Account
 	solo    soloTrial
-	claim   *Claim
+	claim   *ratelimit.Claim
 	spare   *background    // nil: requests in the background queue like others
 	hold    int            // requests for which the queue waits once the version is warm
 	shared  bool           // another Scheduler closes the instance

@@ -16,6 +16,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
+	"github.com/edgewise-ai/edgewise/appliance/sched/ratelimit"
 	"github.com/edgewise-ai/edgewise/appliance/sched/sequence"
 	"github.com/edgewise-ai/edgewise/ensemble"
 )
@@ -27,7 +28,7 @@ type Config struct {
 	Devices   Devices
 	CoreCount int                   // cores for all models together, at least 1
 	Cores     *cores.Budget         // the budget of them
-	Limiter   *sched.Limiter        // nil: rate_limiter has no effect
+	Limiter   *ratelimit.Limiter    // nil: rate_limiter has no effect
 	States    *sequence.StateBudget // of the states of all sequences; nil: no bound
 	Cache     *cache.Cache
 	MaxQueue  int        // requests that wait for a version that sets no max_queue_size of its own

@@ -9,6 +9,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
+	"github.com/edgewise-ai/edgewise/appliance/sched/ratelimit"
 	"github.com/edgewise-ai/edgewise/appliance/sched/sequence"
 )
 
@@ -68,7 +69,7 @@ func (t *load) proof() (*sched.Proof, error) {
 func (t *load) schedule(instance edgewise.Instance, c sched.Config) (
 	loaded *manager.Loaded, fresh unannounced, err error,
 ) {
-	l, v, format, devices, claim := t.Loader, t.version, t.format, t.place.devices, (*sched.Claim)(nil)
+	l, v, format, devices, claim := t.Loader, t.version, t.format, t.place.devices, (*ratelimit.Claim)(nil)
 	defer func() {
 		if err != nil {
 			claim.Close()
@@ -108,7 +109,7 @@ func (t *load) schedule(instance edgewise.Instance, c sched.Config) (
 }
 
 // claim enters a version's instances with the rate limiter; nil when it is off. Errors: those of Limiter.Open.
-func (t *load) claim() (*sched.Claim, error) {
+func (t *load) claim() (*ratelimit.Claim, error) {
 	limited := func(g edgewise.InstanceGroup) bool { return g.RateLimiter != nil }
 	if t.config.Limiter == nil && slices.ContainsFunc(t.version.Model.InstanceGroup, limited) {
 		t.config.Logger.Info("rate_limiter has no effect: engine.rate_limit is off", "model", t.version.ID.String())
@@ -117,7 +118,7 @@ func (t *load) claim() (*sched.Claim, error) {
 }
 
 // withClaim makes the claim follow a version's instance groups.
-func (l *Loader) withClaim(loaded *manager.Loaded, id edgewise.ModelID, claim *sched.Claim) {
+func (l *Loader) withClaim(loaded *manager.Loaded, id edgewise.ModelID, claim *ratelimit.Claim) {
 	resize := loaded.Resize
 	loaded.Resize = func(m *edgewise.Model) {
 		if err := claim.Resize(m); err != nil {

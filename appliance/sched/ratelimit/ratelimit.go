@@ -1,4 +1,5 @@
-package sched
+// Package ratelimit lets instances run only while there is enough of the resources that they need: the rate limiter.
+package ratelimit
 
 import (
 	"cmp"
@@ -22,7 +23,7 @@ type Limiter struct {
 	mu      sync.Mutex // guards what follows, and all claims and permits
 	claims  []*Claim
 	pools   map[resource]*pool
-	waiting []*permit // in the order of their arrival
+	waiting []*Permit // in the order of their arrival
 }
 
 // AnyDevice stands for every device in the configured amounts. The processor has the number 0, as the first GPU.
@@ -38,9 +39,16 @@ type resource struct {
 // pool is the amount of a resource, and how much of it is in use.
 type pool struct{ total, used int }
 
-// NewLimiter makes a limiter. resources are the configured amounts, by name and device.
-func NewLimiter(resources map[string]map[int]int) *Limiter {
+// New makes a limiter. resources are the configured amounts, by name and device.
+func New(resources map[string]map[int]int) *Limiter {
 	return &Limiter{configured: resources, pools: map[resource]*pool{}}
+}
+
+// Idle tells whether no version has a claim, no resource is counted and nobody waits.
+func (l *Limiter) Idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.claims)+len(l.pools)+len(l.waiting) == 0
 }
 
 // amount returns the configured amount of a resource, 0 where it is configured for other devices alone. A global one has
@@ -231,22 +239,23 @@ func (c *Claim) Close() {
 	c.limiter.measure()
 }
 
-// permit is an instance loop's right to run as one of its version's instances. Its owner alone calls its methods.
-type permit struct {
+// Permit is an instance loop's right to run as one of its version's instances. Its owner alone calls its methods.
+type Permit struct {
 	claim   *Claim
 	held    *limited
 	granted chan struct{} // one token: the wait is over
 }
 
-func (c *Claim) permit() *permit {
+// Permit returns the permit of one loop; that of a nil claim is always had.
+func (c *Claim) Permit() *Permit {
 	if c == nil {
 		return nil
 	}
-	return &permit{claim: c, granted: make(chan struct{}, 1)}
+	return &Permit{claim: c, granted: make(chan struct{}, 1)}
 }
 
-// try takes what a run needs and tells whether it has it; it does not wait.
-func (p *permit) try() bool {
+// Try takes what a run needs and tells whether it has it; it does not wait.
+func (p *Permit) Try() bool {
 	if p == nil || p.held != nil {
 		return true
 	}
@@ -263,8 +272,8 @@ func (p *permit) try() bool {
 	return true
 }
 
-// wait returns when it has what a run needs. Others never hold it for longer than a run.
-func (p *permit) wait() {
+// Wait returns when it has what a run needs. Others never hold it for longer than a run.
+func (p *Permit) Wait() {
 	l := p.claim.limiter
 	l.mu.Lock()
 	l.waiting = append(l.waiting, p)
@@ -273,9 +282,9 @@ func (p *permit) wait() {
 	<-p.granted
 }
 
-// pass ends a run. The permit keeps its resources for the next run, unless an instance that waits goes first. Without
+// Pass ends a run. The permit keeps its resources for the next run, unless an instance that waits goes first. Without
 // that, two instances that exclude each other would alternate whatever their priorities are.
-func (p *permit) pass() {
+func (p *Permit) Pass() {
 	if p == nil || p.held == nil {
 		return
 	}
@@ -289,11 +298,11 @@ func (p *permit) pass() {
 		<-p.granted
 		return
 	}
-	l.waiting = slices.DeleteFunc(l.waiting, func(other *permit) bool { return other == p })
+	l.waiting = slices.DeleteFunc(l.waiting, func(other *Permit) bool { return other == p })
 }
 
-// give returns resources that were taken and not used, if any.
-func (p *permit) give() {
+// Give returns resources that were taken and not used, if any.
+func (p *Permit) Give() {
 	if p == nil || p.held == nil {
 		return
 	}
@@ -305,7 +314,7 @@ func (p *permit) give() {
 	l.serve()
 }
 
-func (p *permit) release() {
+func (p *Permit) release() {
 	for r, n := range p.held.needs {
 		p.claim.limiter.pools[r].used -= n
 	}
@@ -316,7 +325,7 @@ func (p *permit) release() {
 // serve grants permits to waiting instances that can run, in the order of their rank.
 func (l *Limiter) serve() {
 	order := slices.Clone(l.waiting)
-	slices.SortStableFunc(order, func(a, b *permit) int { return cmp.Compare(a.rank(), b.rank()) })
+	slices.SortStableFunc(order, func(a, b *Permit) int { return cmp.Compare(a.rank(), b.rank()) })
 	missed := map[resource]bool{} // resources that a permit before lacks
 	for _, p := range order {
 		i := l.choose(p, missed)
@@ -329,13 +338,13 @@ func (l *Limiter) serve() {
 		i.busy = true
 		i.runs++
 		p.held = i
-		l.waiting = slices.DeleteFunc(l.waiting, func(other *permit) bool { return other == p })
+		l.waiting = slices.DeleteFunc(l.waiting, func(other *Permit) bool { return other == p })
 		p.granted <- struct{}{}
 	}
 }
 
 // rank orders permits by the instance that would run.
-func (p *permit) rank() uint64 {
+func (p *Permit) rank() uint64 {
 	best := uint64(math.MaxUint64) // all run
 	for _, i := range p.claim.instances {
 		if !i.busy {
@@ -347,7 +356,7 @@ func (p *permit) rank() uint64 {
 
 // choose returns the idle instance that has run the least among those that can run now. Without one it adds the
 // resources that the first idle instance lacks to missed.
-func (l *Limiter) choose(p *permit, missed map[resource]bool) *limited {
+func (l *Limiter) choose(p *Permit, missed map[resource]bool) *limited {
 	idle := slices.DeleteFunc(slices.Clone(p.claim.instances), func(i *limited) bool { return i.busy })
 	slices.SortStableFunc(idle, func(a, b *limited) int { return cmp.Compare(a.scaled(), b.scaled()) })
 	for _, i := range idle {
