@@ -48,11 +48,9 @@ func (s *session) numbered(a *asked, i int) (*backend.Response, error) {
 	return r, nil
 }
 
-func streamOrder(_ *Kit, s *session, _ context.Context) error {
-	const count = 10000
-	a := ask(map[string]any{"do": "many", "count": int64(count)}, number(1))
-	done := s.runs(a)
-	for i := range count {
+// finishes expects the responses from number i to count, each of which is taken at once, the final one, and the end of the run.
+func (s *session) finishes(a *asked, done <-chan error, i, count int) error {
+	for ; i < count; i++ {
 		r, err := s.numbered(a, i)
 		if err != nil {
 			return err
@@ -63,6 +61,12 @@ func streamOrder(_ *Kit, s *session, _ context.Context) error {
 		return err
 	}
 	return <-done
+}
+
+func streamOrder(_ *Kit, s *session, _ context.Context) error {
+	const count = 10000
+	a := ask(map[string]any{"do": "many", "count": int64(count)}, number(1))
+	return s.finishes(a, s.runs(a), 0, count)
 }
 
 func streamPressure(_ *Kit, s *session, _ context.Context) error {
@@ -85,17 +89,7 @@ func streamPressure(_ *Kit, s *session, _ context.Context) error {
 	for _, r := range held {
 		r.Taken()
 	}
-	for i := backend.MaxUntaken; i < count; i++ {
-		r, err := s.numbered(a, i)
-		if err != nil {
-			return err
-		}
-		r.Taken()
-	}
-	if err := s.last(a); err != nil {
-		return err
-	}
-	return <-done
+	return s.finishes(a, done, backend.MaxUntaken, count)
 }
 
 func streamOpen(_ *Kit, s *session, _ context.Context) error {
@@ -154,16 +148,5 @@ func streamExec(_ *Kit, s *session, _ context.Context) error {
 		}, nil)
 	})
 	a := ask(map[string]any{"do": "exec", "model": "counter"}, number(1))
-	done := s.runs(a)
-	for i := range count {
-		r, err := s.numbered(a, i)
-		if err != nil {
-			return err
-		}
-		r.Taken()
-	}
-	if err := s.last(a); err != nil {
-		return err
-	}
-	return <-done
+	return s.finishes(a, s.runs(a), 0, count)
 }
