@@ -22,7 +22,7 @@ export CGO_CFLAGS  := -O2 -g
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript sdk/gallery configs/demo/steps -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml api/inference.yaml api/inference/grpc_service.proto
 .PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
 
-.PHONY: fetch webui page-long pictures browser samples bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client rest-client openai-client python python-models triton-python frameworks torch llama steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test cluster-test image image-test image-tools clean
+.PHONY: fetch cloud-test webui page-long pictures browser samples bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client rest-client openai-client python python-models triton-python frameworks torch llama steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test cluster-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -136,6 +136,7 @@ endef
 test: build models speech toolchains wabt grpc-client rest-client openai-client onnx-models browser samples bus torch python-models
 	$(GO) vet -race ./...
 	$(TEST)
+	cd fetch && $(GO) test -race -ldflags=-w ./download
 
 ## quick: build, vet, test/arch, and the unit tests of the packages that changed against main, or in the last commit
 quick: tools-present
@@ -146,6 +147,18 @@ quick: tools-present
 	  while read -r folder; do ls $$folder/*.go >/dev/null 2>&1 && echo ./$$folder; done); \
 	echo "changed:" $$changed; \
 	$(GO) build ./... && $(GO) vet $$changed ./test/arch && $(GO) test $$changed ./test/arch
+
+## cloud-test: model repositories in real servers of S3, Google Cloud Storage and Azure, from their sources and npm; the first time takes long
+CLOUD := $(CACHE)/cloud
+cloud-test: build models fetch $(CLOUD)/.built $(CACHE)/azurite/.installed
+	cd fetch && export CGO_ENABLED=0 && $(GO) vet ./... && $(GO) test -count=1 -timeout 60m -tags cloud -v ./...
+$(CLOUD)/.built: fetch/test/servers.mod fetch/test/servers.sum | tools-present
+	cd fetch && CGO_ENABLED=0 $(GO) build -modfile=test/servers.mod -ldflags "$(LDFLAGS)" -o $(CURDIR)/$(CLOUD)/ github.com/versity/versitygw/cmd/versitygw github.com/fsouza/fake-gcs-server
+	@touch $@
+$(CACHE)/azurite/.installed: $(wildcard fetch/test/azurite/*.json) | tools-present
+	@mkdir -p $(@D) && cp fetch/test/azurite/*.json $(@D)
+	npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
 
 ## backend: all of ONNX's backend models, of which "make test" serves one in seven, over JSON, binary tensors and gRPC; one of them: ONLY=test_clip
 backend: build onnx-models
@@ -251,6 +264,7 @@ deb: webui tools-present
 	  configs/runtime/fetch.sh $(CACHE)/runtime dist/linux-$$arch/lib $$arch; \
 	  case $$arch in arm64) cross="$(CROSS_arm64)" ;; *) cross= ;; esac; \
 	  env GOOS=linux GOARCH=$$arch $$cross $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o dist/linux-$$arch/edgewise ./cmd/edgewise; \
+	  (cd fetch && env CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o $(CURDIR)/dist/linux-$$arch/lib/edgewise-fetch .); \
 	  KEYS=$(KEYS) SIGN=$(KEYS)/edgewise.key configs/packages/deb.sh $$arch dist/linux-$$arch/edgewise dist/linux-$$arch/lib $(VERSION) $(PACKAGES); done
 
 ## deb-test: the package in a clean Debian 12: install, serve, upgrade, purge; as root, with mmdebstrap
@@ -264,6 +278,7 @@ oci: webui tools-present
 	  configs/runtime/fetch.sh $(CACHE)/runtime dist/linux-$$arch/lib $$arch; \
 	  case $$arch in arm64) cross="$(CROSS_arm64)" ;; *) cross= ;; esac; \
 	  env GOOS=linux GOARCH=$$arch $$cross $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o dist/linux-$$arch/edgewise ./cmd/edgewise; \
+	  (cd fetch && env CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o $(CURDIR)/dist/linux-$$arch/lib/edgewise-fetch .); \
 	  configs/oci/oci.sh $$arch dist/linux-$$arch/edgewise dist/linux-$$arch/lib $(VERSION) $(CACHE)/oci dist/oci; done
 
 ## oci-test: that image checked, and run with a read-only root, as nobody, with a repository at /mnt/models; as root

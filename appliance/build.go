@@ -322,7 +322,7 @@ func (a *App) metrics() func() ([]byte, string, error) {
 		GRPC: a.grpcUsage, Latencies: a.latency, Durations: a.config.Metrics.CounterLatencies, Machine: a.config.Metrics.CPU,
 		Cache:   func() observe.CacheUsage { return observe.CacheUsage(a.cache.Usage()) },
 		Devices: a.hardware.List, Outcomes: a.monitor.History.Outcomes, Unknown: a.monitor.History.Unknown,
-		Rollouts: a.rollouts.Metrics, Own: a.ownMetrics,
+		Rollouts: a.rollouts.Metrics, Own: a.ownMetrics, Repositories: a.repositories.States,
 	}).Page
 }
 

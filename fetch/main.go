@@ -23,7 +23,7 @@ const memory = 48 << 20
 // openers returns who opens URLs, by their scheme.
 func openers() map[string]place.Opener {
 	return map[string]place.Opener{
-		"s3": bucket.OpenS3,
+		"s3": bucket.OpenS3, "gs": bucket.OpenGS, "as": bucket.OpenAS,
 	}
 }
 

@@ -28,9 +28,9 @@
 //	keys/KEY       the digest of the file that has a key (Entry.Key), in hexadecimal digits
 //	parts/KEY      the beginning of a file that is being fetched
 //
-// A file appears in files when it is whole, on the disk, and what its entry says of it: then its key is there as well. A
-// part is continued where it ends, as long as the store still has the file under the same tag. One program at a time
-// writes to a folder; anybody may read it meanwhile.
+// A file appears in files when it is whole and what its entry says of it: then its key is there as well. When the
+// request is done, it is on the disk; who reads it checks its digest. A part is continued where it ends, as long as the
+// store still has the file under the same tag. One program at a time writes to a folder; anybody may read it meanwhile.
 package fetch
 
 import (

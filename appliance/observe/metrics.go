@@ -36,6 +36,8 @@ type Source struct {
 	Rollouts func() []Rollout                                    // in progress; nil: there are none
 	Own      func() []Own                                        // that models make; nil: there are none
 
+	Repositories func() []Repository // that are not on this machine; nil: there are none
+
 	Latencies *Latencies // nil: none are measured
 	Durations bool       // whether the cumulative times of Triton's names are on the page
 	Machine   bool       // whether the use of the machine's processors and memory is
@@ -144,6 +146,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.collectGRPC(to)
 	c.collectRollouts(to)
 	c.collectOwn(to)
+	c.collectRepositories(to)
 	if c.source.Devices != nil {
 		collectDevices(to, c.source.Devices())
 	}

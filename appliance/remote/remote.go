@@ -123,8 +123,10 @@ func (t *Tree) Prune(used func(repository.Folder) bool) {
 		return
 	}
 	keys := map[string]bool{}
-	t.note(t.Tree(), keys, used, func(repository.Folder) {})
-	t.note(t.Kept(), keys, used, func(f repository.Folder) {
+	if err := t.note(t.Tree(), keys, used, func(repository.Folder) {}); err != nil {
+		return // what cannot be read may be used
+	}
+	_ = t.note(t.Kept(), keys, used, func(f repository.Folder) {
 		_ = os.Remove(filepath.Join(t.folder, "models", stateFile(f.Dir())))
 	})
 	digests := map[string]bool{}
@@ -140,11 +142,13 @@ func (t *Tree) Prune(used func(repository.Folder) bool) {
 }
 
 // note adds the keys of files that are used, and gives the folders that are not to unused.
-func (t *Tree) note(r repository.Repository, keys map[string]bool, used func(repository.Folder) bool, unused func(repository.Folder)) {
+func (t *Tree) note(
+	r repository.Repository, keys map[string]bool, used func(repository.Folder) bool, unused func(repository.Folder),
+) error {
 	s, _ := r.FS.(*snapshot)
 	folders, _, err := r.Folders()
 	if err != nil {
-		return
+		return err
 	}
 	dirs := map[string]bool{}
 	for _, f := range folders {
@@ -158,6 +162,7 @@ func (t *Tree) note(r repository.Repository, keys map[string]bool, used func(rep
 			keys[e.Key()] = true
 		}
 	}
+	return nil
 }
 
 // sweep removes the files of a folder that stay is false of.

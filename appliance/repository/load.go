@@ -207,22 +207,40 @@ func (s *Repositories) read(ctx context.Context, name string, c change) (*found,
 // fetched is what a repository has of a model, with every file of the versions that are to be served, or the last good
 // state of a model that does not serve yet and cannot be fetched.
 func (s *Repositories) fetched(ctx context.Context, name string) (*found, error) {
-	contents, err := s.contents(ctx, name)
-	if err == nil {
-		err = fetchPicked(ctx, contents.Contents)
+	contents, err := s.contents(name)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
+	if err = fetchPicked(ctx, contents.Contents); err == nil {
 		return contents, nil
 	}
-	if last, ok := s.instead(name, err); ok {
+	if last, ok := s.instead(name); ok && ctx.Err() == nil {
 		s.logger.Warn("the last good state of a model is loaded: its present one cannot be fetched", "model", name, "error", err)
 		return last, nil
 	}
-	return nil, err
+	kind := edgewise.KindOf(err)
+	if kind == edgewise.Denied { // to this box, not to the client
+		kind = edgewise.Unavailable
+	}
+	return nil, edgewise.Errorf("repository.Load", kind, "failed to load '%s', failed to poll from model repository: %w", name,
+		&unfetchedError{err})
 }
 
-// fetchPicked fetches the files of the versions that the configuration picks. What is wrong with that is said later.
+// unfetchedError is why the files of a model could not be fetched.
+type unfetchedError struct{ cause error }
+
+// Error returns the words of the cause.
+func (u *unfetchedError) Error() string { return u.cause.Error() }
+
+// Unwrap returns the cause.
+func (u *unfetchedError) Unwrap() error { return u.cause }
+
+// fetchPicked fetches the configuration and the files of the versions that it picks. What is wrong with that is said
+// later.
 func fetchPicked(ctx context.Context, c *layout.Contents) error {
+	if err := layout.Fetch(ctx, c.Configs()); err != nil {
+		return err
+	}
 	declared, err := declaration(c)
 	if err != nil {
 		return nil //nolint:nilerr // whoever reads the configuration next says it

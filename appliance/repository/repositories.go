@@ -133,9 +133,8 @@ func (s *Repositories) folders(name string) (map[string][]layout.Folder, error) 
 	return found, errors.Join(problems...)
 }
 
-// contents reads what the repositories have of a model, whose configuration is there to be read. Errors: Invalid, in
-// Triton's words where there is nothing, and why the configuration cannot be fetched.
-func (s *Repositories) contents(ctx context.Context, name string) (*found, error) {
+// contents reads what the repositories have of a model. Errors: Invalid, in Triton's words where there is nothing.
+func (s *Repositories) contents(name string) (*found, error) {
 	const op = "repository.Load"
 	all, err := s.folders(name)
 	switch {
@@ -153,10 +152,6 @@ func (s *Repositories) contents(ctx context.Context, name string) (*found, error
 	if err != nil {
 		return nil, edgewise.Errorf(op,
 			edgewise.Invalid, "failed to load '%s', failed to poll from model repository: %w", name, err)
-	}
-	if err := layout.Fetch(ctx, c.Configs()); err != nil {
-		return nil, edgewise.Errorf(op,
-			edgewise.KindOf(err), "failed to load '%s', failed to poll from model repository: %w", name, err)
 	}
 	return &found{Contents: c, folder: all[name][0]}, nil
 }
@@ -380,7 +375,7 @@ func (p *poller) follow(ctx context.Context, list []changedModel) {
 		if err != nil {
 			s.logger.Error("a change of a model's folder cannot be followed", "model", m.name, "error", err)
 		}
-		if err != nil && edgewise.KindOf(err) == edgewise.Unavailable { // it may be fetched next time
+		if _, ok := errors.AsType[*unfetchedError](err); ok { // it may be fetched next time
 			delete(p.tried, m.name)
 		}
 	}

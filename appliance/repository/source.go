@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/edgewise-ai/edgewise"
 	layout "github.com/edgewise-ai/edgewise/api/repository"
+	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/observe"
 )
 
 // Source is one model repository: a folder, or a tree elsewhere.
@@ -16,6 +17,8 @@ type Source interface {
 	Refresh(ctx context.Context) error
 	// Kept returns the repository as it was when its models became ready, for as long as it cannot be read.
 	Kept() layout.Repository
+	// Received is how many bytes of files the network has brought.
+	Received() int64
 	// Prune removes what was fetched and is in no folder that used is true of.
 	Prune(used func(layout.Folder) bool)
 }
@@ -31,6 +34,9 @@ func (Folder) Refresh(context.Context) error { return nil }
 
 // Kept returns a repository without models.
 func (f Folder) Kept() layout.Repository { return layout.Repository{Place: f.Place} }
+
+// Received is 0: no network is there.
+func (Folder) Received() int64 { return 0 }
 
 // Prune does nothing.
 func (Folder) Prune(func(layout.Folder) bool) {}
@@ -68,17 +74,16 @@ func (s *Repositories) tell(i int, err error) {
 	}
 }
 
-// Away says of each model repository that cannot be read now why.
-func (s *Repositories) Away() map[string]string {
-	away := map[string]string{}
+// States describes the model repositories that are not folders of this machine.
+func (s *Repositories) States() (list []observe.Repository) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, reason := range s.away {
-		if reason != "" {
-			away[s.sources[i].Tree().Place] = reason
+	for i, from := range s.sources {
+		if place := from.Tree().Place; config.IsRemote(place) {
+			list = append(list, observe.Repository{Place: place, Up: s.away[i] == "", Received: from.Received()})
 		}
 	}
-	return away
+	return list
 }
 
 // prune removes what was fetched of models that are not wanted, unless a load is going on.
@@ -88,18 +93,28 @@ func (s *Repositories) prune() {
 	}
 	defer s.fetching.Unlock()
 	for _, from := range s.sources {
+		present := map[string]bool{}
+		folders, _, err := from.Tree().Folders()
+		if err != nil {
+			continue
+		}
+		for _, f := range folders {
+			present[f.Name] = true
+		}
 		from.Prune(func(f layout.Folder) bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			m := s.models[f.Name]
-			return m != nil && (m.wanted || m.stopped)
+			if m := s.models[f.Name]; m != nil {
+				return m.wanted || m.stopped
+			}
+			return present[f.Name] // it could not be fetched, or nobody has asked for it since the start
 		})
 	}
 }
 
 // instead returns the last good state of a model whose folder cannot be fetched, unless the model serves.
-func (s *Repositories) instead(name string, cause error) (*found, bool) {
-	if m := s.brought(name); edgewise.KindOf(cause) != edgewise.Unavailable || m != nil && len(m.versions) > 0 {
+func (s *Repositories) instead(name string) (*found, bool) {
+	if m := s.brought(name); m != nil && m.wanted && len(m.versions) > 0 {
 		return nil, false
 	}
 	for _, from := range s.sources {

@@ -62,6 +62,7 @@ for package in "$cache"/*.deb; do dpkg-deb --show --showformat='${Package} ${Ver
 
 install -m 755 "$program" "$root/usr/lib/edgewise/edgewise"
 install -m 644 "$libraries/libonnxruntime.so.1" "$root/usr/lib/edgewise/lib/libonnxruntime.so.1"
+install -m 755 "$libraries/edgewise-fetch" "$root/usr/lib/edgewise/lib/edgewise-fetch"
 install -D -m 644 "$libraries/LICENSE.onnxruntime" "$root/usr/share/doc/edgewise/LICENSE.onnxruntime"
 install -D -m 644 "$here/../../LICENSE" "$root/usr/share/doc/edgewise/copyright"
 install -D -m 644 "$here/appliance.yaml" "$root/etc/edgewise/appliance.yaml"

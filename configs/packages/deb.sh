@@ -3,7 +3,7 @@
 #
 #   configs/packages/deb.sh ARCH PROGRAM LIBRARIES VERSION OUT      e.g. amd64 bin/edgewise bin/lib 0.1.0 dist/packages
 #
-# ARCH is amd64 or arm64. LIBRARIES is the folder that configs/runtime/fetch.sh has filled. The package is
+# ARCH is amd64 or arm64. LIBRARIES is the folder that configs/runtime/fetch.sh has filled, with edgewise-fetch in it. The package is
 # OUT/edgewise_VERSION_ARCH.deb; its dependencies are what the two files ask of the C and C++ libraries. The same inputs
 # and the same SOURCE_DATE_EPOCH (by default the time of the last commit) make the same bytes. DEB_LEVEL=0 is quicker and larger.
 #
@@ -49,6 +49,7 @@ tree=$out/.deb-$arch
 rm -rf "$tree"
 install -D -m 755 "$program" "$tree/usr/lib/edgewise/edgewise"
 install -D -m 644 "$libraries/libonnxruntime.so.1" "$tree/usr/lib/edgewise/lib/libonnxruntime.so.1"
+install -D -m 755 "$libraries/edgewise-fetch" "$tree/usr/lib/edgewise/lib/edgewise-fetch"
 python=$here/../../backends/python
 for file in "$python"/*.py "$python"/backend.yaml "$python"/conformance/1/model.py; do
 	install -D -m 644 "$file" "$tree/usr/lib/edgewise/lib/backends/python/${file#"$python"/}"

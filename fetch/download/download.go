@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/edgewise-ai/edgewise/api/fetch"
 	"github.com/edgewise-ai/edgewise/fetch/place"
 )
@@ -55,7 +57,20 @@ func Get(ctx context.Context, p place.Place, r *fetch.Request, to fetch.Replies)
 	if err != nil {
 		return err
 	}
-	return j.each(ctx, files, r.Parallel)
+	if len(files) == 0 {
+		return nil
+	}
+	return errors.Join(j.each(ctx, files, r.Parallel), onDiskOr(flush(r.Folder)))
+}
+
+// flush waits until everything is on the disk: once, since each of thousands of small files would take as long. What a
+// cut of the power leaves of a file before that is found by its digest when it is read.
+func flush(folder string) error {
+	f, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
 }
 
 func check(r *fetch.Request) error {

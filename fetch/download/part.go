@@ -34,18 +34,21 @@ func Digest(folder string, e fetch.Entry) string {
 type part struct {
 	*os.File
 	size        int64
-	sha256, md5 hash.Hash
-	unsummed    bool // the MD5 of the entry is not that of the bytes
+	sha256, md5 hash.Hash // md5 is nil when nobody knows what it is to be
+	unsummed    bool      // the MD5 of the entry is not that of the bytes
 }
 
-// openPart opens the part of a key, which an earlier run may have begun.
-func openPart(path string) (*part, error) {
+// openPart opens the part of a file, which an earlier run may have begun.
+func openPart(path string, e fetch.Entry) (*part, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, onDisk(err)
 	}
-	p := &part{File: f, sha256: sha256.New(), md5: md5.New()}
-	p.size, err = io.Copy(io.MultiWriter(p.sha256, p.md5), f)
+	p := &part{File: f, sha256: sha256.New()}
+	if e.MD5 != "" {
+		p.md5 = md5.New()
+	}
+	p.size, err = io.Copy(hashes{p}, f)
 	if err != nil {
 		_ = f.Close()
 		return nil, onDisk(err)
@@ -53,10 +56,23 @@ func openPart(path string) (*part, error) {
 	return p, nil
 }
 
+// hashes adds bytes to the digests of a part.
+type hashes struct{ of *part }
+
+func (h hashes) Write(data []byte) (int, error) {
+	_, _ = h.of.sha256.Write(data)
+	if h.of.md5 != nil {
+		_, _ = h.of.md5.Write(data)
+	}
+	return len(data), nil
+}
+
 // restart forgets what is there.
 func (p *part) restart() error {
 	p.sha256.Reset()
-	p.md5.Reset()
+	if p.md5 != nil {
+		p.md5.Reset()
+	}
 	p.size = 0
 	_, err := p.Seek(0, io.SeekStart)
 	return onDiskOr(errors.Join(err, p.Truncate(0)))
@@ -73,15 +89,14 @@ func onDiskOr(err error) error {
 func (p *part) Write(data []byte) (int, error) {
 	n, err := p.File.Write(data)
 	p.size += int64(n)
-	_, _ = p.sha256.Write(data[:n])
-	_, _ = p.md5.Write(data[:n])
+	_, _ = hashes{p}.Write(data[:n])
 	return n, onDiskOr(err)
 }
 
 // fetch brings one file, and returns its digest and how many bytes the network brought.
 func (j *job) fetch(ctx context.Context, g *group) (digest string, received int64, err error) {
 	path := filepath.Join(j.folder, "parts", g.key)
-	p, err := openPart(path)
+	p, err := openPart(path, g.entries[0])
 	if err != nil {
 		return "", 0, err
 	}
@@ -97,7 +112,7 @@ func (j *job) fetch(ctx context.Context, g *group) (digest string, received int6
 		digest, err = hexOf(p.sha256), p.verify(e)
 	}
 	if err == nil {
-		err = onDiskOr(j.finish(p, path, g.key, digest))
+		err = onDiskOr(j.finish(path, g.key, digest))
 	}
 	if err != nil && useless(failure(err).Kind) {
 		_ = os.Remove(path)
@@ -179,15 +194,11 @@ func (j *job) receive(ctx context.Context, p *part, e fetch.Entry) error {
 
 // verify compares the digests of a whole part with those of its entry.
 func (p *part) verify(e fetch.Entry) error {
-	for _, d := range []struct{ name, want, got string }{
-		{"SHA-256", e.SHA256, hexOf(p.sha256)}, {"MD5", e.MD5, hexOf(p.md5)},
-	} {
-		if d.name == "MD5" && p.unsummed {
-			continue
-		}
-		if d.want != "" && d.want != d.got {
-			return fetch.Failf(fetch.Corrupt, "the bytes have the %s %s, want %s", d.name, d.got, d.want)
-		}
+	if got := hexOf(p.sha256); e.SHA256 != "" && e.SHA256 != got {
+		return fetch.Failf(fetch.Corrupt, "the bytes have the SHA-256 %s, want %s", got, e.SHA256)
+	}
+	if p.md5 != nil && !p.unsummed && e.MD5 != hexOf(p.md5) {
+		return fetch.Failf(fetch.Corrupt, "the bytes have the MD5 %s, want %s", hexOf(p.md5), e.MD5)
 	}
 	return nil
 }
@@ -196,10 +207,7 @@ func hexOf(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
 // finish makes a file of a part that is whole. The key comes first: without its file it says nothing, and the part is
 // still there.
-func (j *job) finish(p *part, path, key, digest string) error {
-	if err := p.Sync(); err != nil {
-		return err
-	}
+func (j *job) finish(path, key, digest string) error {
 	named := filepath.Join(j.folder, "keys", key)
 	err := os.WriteFile(named+".new", []byte(digest), 0o600)
 	if err == nil {
@@ -208,18 +216,5 @@ func (j *job) finish(p *part, path, key, digest string) error {
 	if err == nil {
 		err = os.Rename(path, filepath.Join(j.folder, "files", digest))
 	}
-	for _, folder := range []string{"keys", "files"} {
-		if err == nil {
-			err = syncFolder(filepath.Join(j.folder, folder))
-		}
-	}
 	return err
-}
-
-func syncFolder(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
