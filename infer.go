@@ -23,6 +23,9 @@ type Request struct {
 	Pictures   []string  // the outputs that are wanted as Pictures where the model can make them
 	Trial      bool      // the inputs are made up, to find out whether the version works
 	Background bool      // nobody waits for the answer: a version that can runs it in time that no other request wants
+	// Instance is the instance of the version, from 1, that keeps the state of the request's sequence; 0: any of them. Its
+	// sequence batcher sets it.
+	Instance int
 
 	// Each receives the responses of a decoupled model that come before the one that Infer returns: in order, one at a
 	// time, in any goroutine, and never after Infer has returned. It releases them. While it waits the model waits. Its

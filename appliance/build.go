@@ -183,7 +183,7 @@ func (a *App) openRegistry(budget *cores.Budget) {
 		Load: func(ctx context.Context, v *edgewise.Version) (*manager.Loaded, error) {
 			return a.registry.LoadVersion(ctx, v)
 		},
-		Replaces: serving.Replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout,
+		Replaces: a.serving.Replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout,
 		Logger: logger.With("part", "manager"),
 		Footprint: func(ctx context.Context, v *edgewise.Version) (manager.Footprint, error) {
 			return a.registry.Footprint(ctx, v)

@@ -24,14 +24,22 @@ type Instance struct {
 	ended   chan struct{} // closed when no process is left that is started again
 	run     sync.WaitGroup
 
-	mu      sync.Mutex     // guards what follows
-	idle    []*worker      // with a process that has no batch
-	waiting []chan *worker // batches that wait for one; a nil says that none is left
-	alive   int            // workers with a process, or on the way to the next one
+	mu      sync.Mutex // guards what follows
+	idle    []*worker  // with a process that has no batch
+	waiting []waiter
+	alive   int // workers with a process, or on the way to the next one
 	crashes uint64
 	reason  string // why a process is missing
 	closed  bool
 }
+
+// waiter is a batch that waits for a worker: that with a number, from 1, or any if it is 0.
+type waiter struct {
+	number int
+	given  chan *worker // nil says that it is to look again
+}
+
+func (w waiter) takes(o *worker) bool { return w.number == 0 || w.number == o.about.Index+1 }
 
 var (
 	_ edgewise.Answerer = (*Instance)(nil)
@@ -80,30 +88,29 @@ func (i *Instance) load(ctx context.Context) error {
 	return nil
 }
 
-// acquire returns a worker that has a process without a batch, and waits for one while there are any that live. Errors:
-// Unavailable, those of ctx.
-func (i *Instance) acquire(ctx context.Context) (*worker, *process, error) {
+// acquire returns a worker that has a process without a batch, and waits for one while there are any that live: the one
+// with a number, from 1, or any if it is 0. Errors: Unavailable, those of ctx.
+func (i *Instance) acquire(ctx context.Context, number int) (*worker, *process, error) {
+	wanted := waiter{number: number}
 	for {
 		i.mu.Lock()
-		if n := len(i.idle); n > 0 {
-			w := i.idle[n-1]
-			i.idle = i.idle[:n-1]
+		if w := i.takeIdle(wanted); w != nil {
 			i.mu.Unlock()
 			if p := w.current(); p != nil {
 				return w, p, nil
 			}
 			continue // it comes back with its next process
 		}
-		if i.closed || !i.hopeful() {
+		if i.closed || !i.hopeful(wanted) {
 			reason := cmp.Or(i.reason, "its process has just died")
 			i.mu.Unlock()
 			return nil, nil, edgewise.Errorf("external.Run", edgewise.Unavailable, "model %v: %s", i.version.ID, reason)
 		}
-		waits := make(chan *worker, 1)
-		i.waiting = append(i.waiting, waits)
+		wanted.given = make(chan *worker, 1)
+		i.waiting = append(i.waiting, wanted)
 		i.mu.Unlock()
 		select {
-		case w := <-waits:
+		case w := <-wanted.given:
 			if w == nil {
 				continue
 			}
@@ -112,10 +119,10 @@ func (i *Instance) acquire(ctx context.Context) (*worker, *process, error) {
 			}
 		case <-ctx.Done():
 			i.mu.Lock()
-			i.waiting = slices.DeleteFunc(i.waiting, func(c chan *worker) bool { return c == waits })
+			i.waiting = slices.DeleteFunc(i.waiting, func(w waiter) bool { return w == wanted })
 			i.mu.Unlock()
 			select {
-			case w := <-waits:
+			case w := <-wanted.given:
 				if w != nil {
 					i.release(w)
 				}
@@ -126,18 +133,30 @@ func (i *Instance) acquire(ctx context.Context) (*worker, *process, error) {
 	}
 }
 
-// hopeful tells whether a worker has a process now. The caller holds mu.
-func (i *Instance) hopeful() bool {
-	return slices.ContainsFunc(i.workers, func(w *worker) bool { return w.current() != nil })
+// takeIdle takes a worker that is wanted out of the idle ones: that which became idle last, nil if there is none. The
+// caller holds mu.
+func (i *Instance) takeIdle(wanted waiter) *worker {
+	for n, w := range slices.Backward(i.idle) {
+		if wanted.takes(w) {
+			i.idle = slices.Delete(i.idle, n, n+1)
+			return w
+		}
+	}
+	return nil
+}
+
+// hopeful tells whether a worker that is wanted has a process now. The caller holds mu.
+func (i *Instance) hopeful(wanted waiter) bool {
+	return slices.ContainsFunc(i.workers, func(w *worker) bool { return wanted.takes(w) && w.current() != nil })
 }
 
 // release makes a worker idle, whose process takes the next batch.
 func (i *Instance) release(w *worker) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if len(i.waiting) > 0 {
-		i.waiting[0] <- w
-		i.waiting = i.waiting[1:]
+	if at := slices.IndexFunc(i.waiting, func(o waiter) bool { return o.takes(w) }); at >= 0 {
+		i.waiting[at].given <- w
+		i.waiting = slices.Delete(i.waiting, at, at+1)
 		return
 	}
 	if !slices.Contains(i.idle, w) {
@@ -149,15 +168,16 @@ func (i *Instance) release(w *worker) {
 func (i *Instance) wake() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for _, waits := range i.waiting {
-		waits <- nil
+	for _, w := range i.waiting {
+		w.given <- nil
 	}
 	i.waiting = nil
 }
 
-// Answer sends a batch to a process, and returns when it can take the next one, or nobody waits for the batch.
+// Answer sends a batch to a process, that of the number which its calls agree on in Request.Instance, and returns when
+// it can take the next one, or nobody waits for the batch.
 func (i *Instance) Answer(ctx context.Context, calls []*edgewise.Call) error {
-	w, p, err := i.acquire(ctx)
+	w, p, err := i.acquire(ctx, calls[0].Request.Instance)
 	if err != nil {
 		return err
 	}

@@ -240,3 +240,36 @@ func TestAnInspectionNamesTheBackendAndTheModelsFile(t *testing.T) {
 		}
 	}
 }
+
+func TestRequestsOfAnInstanceGoToItsProcess(t *testing.T) {
+	c, _ := config(t, manifest(t, "reference"))
+	i := load(t, c, version(false, 2))
+	waits := ask(t, map[string]any{"do": "wait"})
+	waits.Request.Instance = 2
+	done := make(chan error, 2)
+	go func() { done <- i.Answer(waits.Context, []*edgewise.Call{waits.Call}) }()
+	behind := ask(t, nil)
+	behind.Request.Instance = 2
+	go func() { done <- i.Answer(behind.Context, []*edgewise.Call{behind.Call}) }()
+	for range 20 { // the other process answers them all
+		other := ask(t, nil)
+		other.Request.Instance = 1
+		if got := send(t, i, other); got.err != nil {
+			t.Fatal(got.err)
+		}
+	}
+	select {
+	case got := <-behind.answers:
+		t.Errorf("another process than its own answered a request: %+v", got)
+	default:
+	}
+	waits.cancel()
+	if got := next(t, behind); got.err != nil {
+		t.Error(got.err)
+	}
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}

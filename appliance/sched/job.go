@@ -71,8 +71,8 @@ func (p *jobs) put(j *job) {
 
 // fits tells whether k can run in one batch with j: the same inputs in the same shapes, except dimension 0 and padded
 // dimensions; the outputs wanted may differ. Types are the model's, so they are equal. A job with parameters runs by
-// itself, unless an Answerer is given each request as it is. So does a job without rows, which has no part of a batch's
-// outputs, and one without inputs, whose number of rows is unknown.
+// itself, unless an Answerer is given each request as it is: then both have the same Instance. So does a job without rows,
+// which has no part of a batch's outputs, and one without inputs, whose number of rows is unknown.
 func (j *job) fits(k *job) bool {
 	if j.batch == 0 || k.batch == 0 || len(j.inputs) == 0 {
 		return false
@@ -81,6 +81,9 @@ func (j *job) fits(k *job) bool {
 		return false
 	}
 	if j.request == nil && (len(j.options.Parameters) > 0 || len(k.options.Parameters) > 0) {
+		return false
+	}
+	if j.request != nil && j.request.Instance != k.request.Instance {
 		return false
 	}
 	pads := len(j.sizes) > 0

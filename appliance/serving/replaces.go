@@ -12,10 +12,14 @@ import (
 )
 
 // Replaces tells whether a loaded version has to be loaded again to become another one: unless nothing but instance
-// groups and the version policy differ, which need no load.
-func Replaces(old, now *edgewise.Version) bool {
+// groups and the version policy differ, which need no load where an instance is no process of its own.
+func (l *Loader) Replaces(old, now *edgewise.Version) bool {
 	if old.Model == now.Model && slices.Equal(old.Files, now.Files) {
 		return false
+	}
+	_, f, err := l.find(now.Model)
+	if err == nil && f.External && !f.Remote && old.Model.Instances() != now.Model.Instances() {
+		return true
 	}
 	same, err := sameButInstances(old.Model, now.Model)
 	return err != nil || !same || !sameDevices(old.Model, now.Model) || !slices.Equal(modelFiles(old), modelFiles(now))

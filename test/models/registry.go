@@ -88,7 +88,7 @@ func (r *Registry) open() {
 	r.Manager = manager.New(manager.Config{
 		Load:      func(ctx context.Context, v *edgewise.Version) (*manager.Loaded, error) { return r.LoadVersion(ctx, v) },
 		Footprint: func(ctx context.Context, v *edgewise.Version) (manager.Footprint, error) { return r.Footprint(ctx, v) },
-		Replaces:  serving.Replaces, Memory: Memory, Concurrency: 2, Logger: logger,
+		Replaces:  r.serving.Replaces, Memory: Memory, Concurrency: 2, Logger: logger,
 	})
 	r.Registry = registry.New(registry.Config{
 		Store: r.Store, Serving: r.serving, Manager: r.Manager, Documents: r.Documents, Logger: logger,

@@ -234,7 +234,7 @@ func (b *Batcher) single(ctx context.Context, c *request) (*edgewise.Response, e
 	inputs = append(inputs, b.states.of(&c.of.state, c.start)...)
 	began := time.Now()
 	req := b.request(c.call, inputs, c.call.want)
-	req.Sequence, req.Each = c.call.request.Sequence, c.call.request.Each
+	req.Sequence, req.Each, req.Instance = c.call.request.Sequence, c.call.request.Each, c.of.slot.instance
 	response, err := b.runs.Infer(ctx, req)
 	if err != nil {
 		return nil, err

@@ -23,15 +23,17 @@ type directBatcher struct {
 	loops       []*instanceLoop
 }
 
-// slot is a row of an instance.
+// slot is a place of an instance: with the strategy direct and batches a row.
 type slot struct {
-	loop *instanceLoop
-	row  int
+	instance int // its number, from 1
+	loop     *instanceLoop
+	row      int
 }
 
 // instanceLoop is one instance: a goroutine that runs its batches. The table's mutex guards rows, used and leaving.
 type instanceLoop struct {
 	direct  *directBatcher
+	number  int         // from 1, which no other loop has at the same time
 	rows    []*sequence // nil: free
 	used    int
 	leaving bool          // it accepts no more sequences, and ends with its last one
@@ -61,7 +63,7 @@ func (d *directBatcher) resize(instances int) {
 	}
 	for n := len(staying); n < instances; n++ {
 		l := &instanceLoop{
-			direct: d, rows: make([]*sequence, d.rows), buffers: map[string][]byte{},
+			direct: d, number: d.free(), rows: make([]*sequence, d.rows), buffers: map[string][]byte{},
 			woken: make(chan struct{}, 1), ended: make(chan struct{}),
 		}
 		d.loops = append(d.loops, l)
@@ -70,6 +72,15 @@ func (d *directBatcher) resize(instances int) {
 	for _, l := range slices.Clone(d.loops) {
 		l.retire()
 	}
+}
+
+// free is the lowest number that no instance has.
+func (d *directBatcher) free() int {
+	number := 1
+	for slices.ContainsFunc(d.loops, func(l *instanceLoop) bool { return l.number == number }) {
+		number++
+	}
+	return number
 }
 
 // retire ends an instance that is leaving and has no sequences.
@@ -101,7 +112,7 @@ func (d *directBatcher) take(s *sequence) bool {
 		for row := range l.rows {
 			if l.rows[row] == nil {
 				if best.loop == nil || row < best.row {
-					best = slot{l, row}
+					best = slot{l.number, l, row}
 				}
 				break
 			}
@@ -273,6 +284,7 @@ func (l *instanceLoop) attempt(batch []*request) error {
 	defer end()
 	began := time.Now()
 	req := b.request(leader(batch).call, l.gather(batch), wantedBy(batch))
+	req.Instance = l.number
 	for _, c := range batch {
 		if c != nil && len(c.call.request.Callers) > len(req.Callers) {
 			req.Callers = c.call.request.Callers

@@ -134,12 +134,12 @@ func (b *board) check() {
 	switch {
 	case waiting != t.waiting || waiting > t.maxQueue:
 		b.t.Fatalf("%d requests wait, the table says %d", waiting, t.waiting)
-	case hasSlot != b.slots.used || hasSlot+t.backlog.Len() != t.held:
+	case hasSlot != b.taken() || hasSlot+t.backlog.Len() != t.held:
 		b.t.Fatalf(
-			"%d sequences have slots, the table says %d; %d are in the backlog, of %d", hasSlot, b.slots.used,
+			"%d sequences have slots, the table says %d; %d are in the backlog, of %d", hasSlot, b.taken(),
 			t.backlog.Len(), t.held,
 		)
-	case t.backlog.Len() > 0 && b.slots.used < b.slots.limit:
+	case t.backlog.Len() > 0 && b.taken() < b.slots.instances*b.slots.each:
 		b.t.Fatal("a slot is free and a sequence waits")
 	}
 	for s, n := range b.forgot {
@@ -179,8 +179,19 @@ func FuzzSequenceTable(f *testing.F) {
 				t.Fatalf("%d requests wait for ever", before)
 			}
 		}
-		if t := b.table; t.held+t.waiting+b.slots.used+t.backlog.Len()+t.idle.Len()+len(t.live) != 0 {
-			b.t.Fatalf("left over: %d sequences, %d requests, %d slots", t.held, t.waiting, b.slots.used)
+		if t := b.table; t.held+t.waiting+b.taken()+t.backlog.Len()+t.idle.Len()+len(t.live) != 0 {
+			b.t.Fatalf("left over: %d sequences, %d requests, %d slots", t.held, t.waiting, b.taken())
 		}
 	})
+}
+
+// taken is how many slots are taken. No instance has given more than it has.
+func (b *board) taken() (sum int) {
+	for _, used := range b.slots.used {
+		if used > b.slots.each {
+			b.t.Fatalf("an instance has %d sequences, and %d slots", used, b.slots.each)
+		}
+		sum += used
+	}
+	return sum
 }

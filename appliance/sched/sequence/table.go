@@ -357,24 +357,41 @@ type slots interface {
 	resize(instances int)
 }
 
-// oldestSlots are the slots of sequences whose requests run as ordinary requests: each times as many as there are
-// instances.
+// oldestSlots are the slots of sequences whose requests run as ordinary requests: each for each instance.
 type oldestSlots struct {
-	table       *table
-	each        int
-	limit, used int
+	table     *table
+	each      int
+	instances int
+	used      []int // of each instance, those included that take no more sequences
 }
 
-func (s *oldestSlots) take(*sequence) bool {
-	if s.used >= s.limit {
+// take gives a sequence a slot of the instance that has most of them free.
+func (s *oldestSlots) take(q *sequence) bool {
+	best, total := 0, 0
+	for i, used := range s.used {
+		if total += used; i < s.instances && used < s.used[best] {
+			best = i
+		}
+	}
+	if total >= s.instances*s.each {
 		return false
 	}
-	s.used++
+	s.used[best]++
+	q.slot.instance = best + 1
 	return true
 }
 
-func (s *oldestSlots) give(*sequence)       { s.used-- }
-func (s *oldestSlots) resize(instances int) { s.limit = instances * s.each }
+func (s *oldestSlots) give(q *sequence) {
+	s.used[q.slot.instance-1]--
+	q.slot = slot{}
+}
+
+func (s *oldestSlots) resize(instances int) {
+	s.instances = instances
+	for len(s.used) < instances {
+		s.used = append(s.used, 0)
+	}
+}
 
 // advance lets the next request run.
 func (s *oldestSlots) advance(q *sequence) { s.table.start(q).granted <- struct{}{} }
