@@ -134,7 +134,8 @@ type description struct {
 const maxDescribed = 64
 
 // Inspect asks the backend what the model's files say, if it can tell and the configuration leaves something open. A
-// process is started for that, and ended; a server is asked. Errors: those of Load.
+// process is started for that, and ended; a server is asked. Otherwise the configuration counts as it is. Errors: those
+// of Load.
 func (b *Backend) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*edgewise.Inspection, error) {
 	manifest, err := b.manifest(m)
 	if err != nil {
@@ -144,7 +145,7 @@ func (b *Backend) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*
 		return b.ask(ctx, manifest, m)
 	}
 	if !manifest.Complete || completed(m) {
-		return inspected(manifest, m, nil), nil
+		return inspected(manifest, m, &edgewise.Model{MaxBatchSize: unset}), nil
 	}
 	ready, err := b.describe(ctx, manifest, dir, m)
 	if err != nil {
