@@ -16,6 +16,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/backend"
 	"github.com/edgewise-ai/edgewise/api/backend/conformance"
 	"github.com/edgewise-ai/edgewise/appliance/child"
+	"github.com/edgewise-ai/edgewise/test/backends/faulty"
 )
 
 // TestMain is the launcher, or a backend, when this program is started as one.
@@ -31,20 +32,16 @@ func TestMain(m *testing.M) {
 
 // beBackend is a backend that does what a test asks for.
 func beBackend(do string) int {
-	err := errUnknown
+	serve := func() error { return faulty.Run(do) }
 	if do == "reference" {
-		err = backend.Serve(conformance.Load)
-	} else if fault, ok := faults[do]; ok {
-		err = fault()
+		serve = func() error { return backend.Serve(conformance.Load) }
 	}
-	if err != nil {
+	if err := serve(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
 }
-
-var errUnknown = fmt.Errorf("the test asks for a backend that there is not")
 
 // manifest is that of a backend that does something.
 func manifest(t testing.TB, do string) *Manifest {
@@ -59,7 +56,7 @@ func manifest(t testing.TB, do string) *Manifest {
 	}
 	// With the race detector the program would sleep for a second when it ends.
 	text := fmt.Sprintf("protocol: 1\ncommand: [%q, backend, %s]\nfile: model.txt\ncomplete: true\n"+
-		"environment: {GORACE: atexit_sleep_ms=0}\n", program, do)
+		"environment: {GORACE: atexit_sleep_ms=0}\n%s", program, do, faulty.Keys(do))
 	if err := os.WriteFile(filepath.Join(folder, ManifestFile), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
