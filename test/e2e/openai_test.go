@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/edgewise-ai/edgewise/test/gguf"
 	"github.com/edgewise-ai/edgewise/test/real"
 )
 
@@ -68,12 +70,64 @@ func TestOpenAIsClientTalksToAModel(t *testing.T) {
 		}
 	}
 	b := serveReady(t, t.TempDir(), "--import", repository)
+	b.openAI(t, "client.mjs", "writer")
+	b.stop()
+}
+
+// openAI runs a program with OpenAI's client for Node.js, with more arguments behind the box's address.
+func (b *box) openAI(t *testing.T, program string, arguments ...string) {
+	t.Helper()
 	const missing = `run "make openai-client", which installs what this needs`
 	client := filepath.Join(real.Root(t), ".cache", "openai-client")
 	if _, err := os.Stat(filepath.Join(client, "node_modules", "openai")); err != nil {
 		t.Fatalf("OpenAI's client is not there: %s", missing)
 	}
-	out := tool(t, missing, "node", filepath.Join("testdata", "openai", "client.mjs"), client, b.url, "writer")
-	contains(t, "the client's output", out, "all is well")
+	command := append([]string{filepath.Join("testdata", "openai", program), client, b.url}, arguments...)
+	contains(t, "the client's output", tool(t, missing, "node", command...), "all is well")
+}
+
+const (
+	// the template of Phi 3, of which llama.cpp knows what it makes of a conversation
+	chatTemplate = "{% for message in messages %}{{ '<|' + message['role'] + '|>\n' + message['content'] + '<|end|>\n' }}{% endfor %}" +
+		"{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
+	conversation = "<|system|>\nBe brief.<|end|>\n<|user|>\nabc<|end|>\n<|assistant|>\n"
+)
+
+// TestOpenAIsClientTalksToAGGUFFile lets the same client chat with a generated language model whose file has a template
+// for conversations, whole and as streams, and wants what the model's definition says.
+func TestOpenAIsClientTalksToAGGUFFile(t *testing.T) {
+	t.Parallel()
+	const most = 24
+	type expected struct {
+		Text   string `json:"text"`
+		Prompt int    `json:"prompt"`
+		Tokens int    `json:"tokens"`
+	}
+	var model *gguf.Model
+	want := map[string]expected{}
+	for seed, clear := uint64(1), false; !clear; seed++ { // until no rounding can change what it says
+		model, clear = gguf.New(seed, 0.5), true
+		model.Template = chatTemplate
+		for name, prompt := range map[string]string{"chat": conversation, "completion": "hello w"} {
+			text, tokens, margin := model.Greedy(prompt, most)
+			clear = clear && margin > 0.01 && tokens == most
+			want[name] = expected{string([]rune(string(text))), gguf.Prompt(prompt), tokens}
+		}
+	}
+	folder := t.TempDir()
+	for name, content := range map[string][]byte{
+		"model.gguf": model.File(), "config.pbtxt": []byte(`parameters { key: "openai" value { string_value: "true" } }`),
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := serveReady(t, t.TempDir())
+	b.must("model", "push", "small", folder)
+	told, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.openAI(t, "llama.mjs", "small", string(told))
 	b.stop()
 }

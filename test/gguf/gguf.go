@@ -41,6 +41,8 @@ type matrix struct {
 // Model is a llama of two layers. The same seed makes the same one. Its texts follow Line more or less, because what
 // stands before counts as well.
 type Model struct {
+	Template string // for conversations, as in tokenizer_config.json; empty: the file has none
+
 	weights []*matrix
 	byName  map[string]*matrix
 }
@@ -187,6 +189,9 @@ func (m *Model) keys(key func(string, uint32, any), text func(string), w func(an
 	}
 	key("llama.attention.layer_norm_rms_epsilon", kindFloat32, float32(epsilon))
 	key("tokenizer.ggml.model", kindText, "llama")
+	if m.Template != "" {
+		key("tokenizer.chat_template", kindText, m.Template)
+	}
 	for id, name := range []string{"unknown", "bos", "eos"} {
 		key("tokenizer.ggml."+name+"_token_id", kindUint32, uint32(id))
 	}
