@@ -31,6 +31,7 @@ type Instance struct {
 	crashes uint64
 	reason  string // why a process is missing
 	closed  bool
+	spare   *process // that waits for START; nil: there is none
 }
 
 // waiter is a batch that waits for a worker: that with a number, from 1, or any if it is 0.
@@ -85,6 +86,7 @@ func (i *Instance) load(ctx context.Context) error {
 		i.release(w)
 		i.run.Go(w.supervise)
 	}
+	i.prepare()
 	return nil
 }
 
@@ -247,6 +249,10 @@ func (i *Instance) Process() (edgewise.Process, bool) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.spare != nil {
+		resident, _ := host.ProcessBytes("/", i.spare.PID, host.Resident)
+		sum.Resident += resident
+	}
 	sum.Crashes = i.crashes
 	if sum.PID == 0 {
 		sum.Reason = i.reason
@@ -265,6 +271,9 @@ func (i *Instance) Close() error {
 	close(i.closing)
 	i.wake()
 	i.run.Wait()
+	if p := i.takeSpare(); p != nil {
+		p.dismiss()
+	}
 	i.backend.Metrics.forget(i.version.ID)
 	return nil
 }

@@ -115,6 +115,49 @@ func TestAProcessThatDiesIsStartedAgain(t *testing.T) {
 	}
 }
 
+func TestASpareProcessIsThereWhenOneDies(t *testing.T) {
+	m := manifest(t, "reference")
+	m.Spare = true
+	c, _ := config(t, m)
+	loaded, err := New(c).Load(t.Context(), version(false, 1), t.TempDir(), edgewise.Device{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := loaded.(*Instance)
+	spare := func() *process {
+		var p *process
+		eventually(t, "a spare process", func() bool {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			p = i.spare
+			return p != nil
+		})
+		return p
+	}
+	for n := range uint64(2) {
+		next, p := spare(), i.workers[0].current()
+		p.Kill("a test")
+		<-p.gone
+		eventually(t, "an answer", func() bool { return send(t, i, ask(t, nil)).err == nil })
+		if now, _ := i.Process(); now.PID != next.PID || now.Crashes != n+1 {
+			t.Errorf("%+v, and the spare process was %d", now, next.PID)
+		}
+	}
+	lost, p := spare(), i.workers[0].current()
+	for _, p := range []*process{lost, p} { // then a third one begins
+		p.Kill("a test")
+		<-p.gone
+	}
+	eventually(t, "an answer", func() bool { return send(t, i, ask(t, nil)).err == nil })
+	last := spare()
+	if err := i.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(last.PID, 0); err == nil {
+		t.Error("the spare process is still there")
+	}
+}
+
 func TestTheOtherInstancesAnswerWhileOneIsStartedAgain(t *testing.T) {
 	c, _ := config(t, manifest(t, "reference"))
 	c.FirstBackOff = 1 << 40

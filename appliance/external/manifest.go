@@ -51,6 +51,7 @@ type Manifest struct {
 	Output      Size              `json:"output_memory"`
 	LoadTimeout time.Duration     `json:"load_timeout"` // until READY
 	Grace       time.Duration     `json:"grace"`        // until the last response to a request that was cancelled
+	Spare       bool              `json:"spare"`        // another process of a version waits for the end of one
 	Conformance string            `json:"conformance"`  // folder of the conformance model; empty: there is none
 
 	Name   string `json:"-"` // that of the folder

@@ -17,7 +17,6 @@ type worker struct {
 
 	mu      sync.Mutex // guards what follows
 	process *process   // nil while there is none
-	task    *task
 	crashes child.Crashes
 }
 
@@ -38,36 +37,30 @@ func (w *worker) current() *process {
 
 // start starts a process and waits until it has loaded.
 func (w *worker) start(ctx context.Context) error {
-	i := w.instance
-	t, err := i.backend.task(i.manifest, i.version.ID, i.version.Model, i.dir)
+	p, err := w.instance.spawn(w.about)
 	if err != nil {
 		return err
 	}
-	t.start.Instance = w.about
-	p, err := t.spawn()
-	if err == nil {
-		_, err = p.load(ctx)
-	}
-	if err != nil {
-		t.folder.remove()
+	if _, err := p.load(ctx); err != nil {
+		p.task.folder.remove()
 		return err
 	}
 	go p.watch()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.process, w.task = p, t
+	w.process = p
 	return nil
 }
 
 // drop ends the process and removes its folder.
 func (w *worker) drop() {
 	w.mu.Lock()
-	p, t := w.process, w.task
-	w.process, w.task = nil, nil
+	p := w.process
+	w.process = nil
 	w.mu.Unlock()
 	if p != nil {
 		p.end()
-		t.folder.remove()
+		p.task.folder.remove()
 	}
 }
 
@@ -87,6 +80,7 @@ func (w *worker) supervise() {
 			return
 		}
 		i.release(w)
+		i.prepare()
 	}
 }
 

@@ -173,4 +173,8 @@ def signature(model):
 
 
 if __name__ == "__main__":
+    try:
+        import torch  # before START, which a spare process waits for
+    except ModuleNotFoundError:
+        pass  # read says so
     edgewise_backend.serve(PyTorch())
