@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -32,8 +33,8 @@ type Load func(s *Server, start *Start) (Model, *Ready, error)
 type Server struct {
 	socket  *socket
 	in, out *Memory
-	runs    chan *Run
-	stop    chan struct{} // closed by STOP, and at the end of the connection
+	turn    turn
+	relief  *time.Timer // has another goroutine read
 	level   Level
 
 	mu       sync.Mutex // guards what follows
@@ -63,7 +64,7 @@ func Serve(load Load) error {
 	if err != nil {
 		return err
 	}
-	go s.listen()
+	s.relief = time.AfterFunc(0, s.relieve)
 	model, ready, err := load(s, start)
 	if err != nil {
 		ready = &Ready{Error: ErrorOf(err)}
@@ -85,28 +86,30 @@ func Serve(load Load) error {
 		return err
 	}
 	for {
-		select {
-		case run := <-s.runs:
-			if err := s.execute(model, run); err != nil {
-				return err
-			}
-		case <-s.stop:
+		run := s.next()
+		if run == nil {
 			return nil
+		}
+		s.relief.Reset(reliefTime)
+		if err := s.execute(model, run); err != nil {
+			return err
 		}
 	}
 }
 
 // open receives START and maps the memory.
 func open() (*Server, *Start, error) {
-	if err := unix.SetNonblock(SocketFD, true); err != nil {
+	// a thread that waits in a read is woken sooner than one that waits for many files
+	if err := unix.SetNonblock(SocketFD, false); err != nil {
 		return nil, nil, err
 	}
 	s := &Server{
-		socket: newSocket(os.NewFile(SocketFD, "socket"), 0), runs: make(chan *Run, 1), stop: make(chan struct{}),
-		calls: map[uint64]*Incoming{}, blocks: map[uint64]*Incoming{}, execs: map[uint64]*Stream{},
+		socket: newSocket(os.NewFile(SocketFD, "socket"), 0),
+		calls:  map[uint64]*Incoming{}, blocks: map[uint64]*Incoming{}, execs: map[uint64]*Stream{},
 		controls: map[uint64]chan *ControlAnswer{},
 	}
 	s.changed = sync.NewCond(&s.mu)
+	s.turn.changed = sync.NewCond(&s.turn.mu)
 	k, body, err := s.socket.next()
 	if err != nil {
 		return nil, nil, err
@@ -132,17 +135,8 @@ func open() (*Server, *Start, error) {
 	return s, start, nil
 }
 
-// listen reads what the server sends. The end of the connection ends everything.
-func (s *Server) listen() {
-	for {
-		k, body, err := s.socket.next()
-		if err == nil {
-			err = s.frame(k, body)
-		}
-		if err != nil {
-			break
-		}
-	}
+// over notes the end of the connection, which ends everything.
+func (s *Server) over() {
 	s.mu.Lock()
 	s.ended = true
 	for _, c := range s.calls {
@@ -156,68 +150,63 @@ func (s *Server) listen() {
 	}
 	s.changed.Broadcast()
 	s.mu.Unlock()
-	s.shut()
 }
 
-func (s *Server) shut() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-s.stop:
-	default:
-		close(s.stop)
-	}
-}
-
-func (s *Server) frame(k Kind, body []byte) error {
+// frame obeys a frame, and returns the batch of a RUN.
+func (s *Server) frame(k Kind, body []byte) (*Run, error) {
 	switch k {
 	case KindRun:
 		run, err := decodeRun(body)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return s.accept(run)
+		s.accept(run)
+		return run, nil
 	case KindCancel, KindTaken:
 		number, err := decodeNumber(k, body)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if k == KindCancel {
-			return s.cancelled(number)
+			return nil, s.cancelled(number)
 		}
-		return s.wasTaken(number)
+		return nil, s.wasTaken(number)
 	case KindReply:
 		r, err := decodeReply(body)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return s.replied(r)
+		return nil, s.replied(r)
 	case KindAnswer:
-		var id uint64
-		a := new(ControlAnswer)
-		if err := decodeJSON(k, body, a, &id); err != nil {
-			return err
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if waiting, ok := s.controls[id]; ok {
-			delete(s.controls, id)
-			waiting <- a
-		}
-		return nil
+		return nil, s.answered(body)
 	case KindStop:
-		s.shut()
-		return nil
+		return nil, nil
 	case KindCheck:
-		return s.check(body)
+		return nil, s.check(body)
 	case KindPing:
 		number, err := decodeNumber(k, body)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return s.socket.write(appendNumbers(nil, KindPong, number, 0))
+		return nil, s.socket.write(appendNumbers(nil, KindPong, number, 0))
 	}
-	return broken("a frame of the unknown kind %d", k)
+	return nil, broken("a frame of the unknown kind %d", k)
+}
+
+// answered hands an ANSWER to the Control that waits for it.
+func (s *Server) answered(body []byte) error {
+	var id uint64
+	a := new(ControlAnswer)
+	if err := decodeJSON(KindAnswer, body, a, &id); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if waiting, ok := s.controls[id]; ok {
+		delete(s.controls, id)
+		waiting <- a
+	}
+	return nil
 }
 
 // check answers whether the model is ready, in a goroutine of its own: the model may take its time.
@@ -244,8 +233,8 @@ func (s *Server) check(body []byte) error {
 	return nil
 }
 
-// accept notes the calls of a batch, so that they can be cancelled, and hands it on.
-func (s *Server) accept(run *Run) error {
+// accept notes the calls of a batch, so that they can be cancelled.
+func (s *Server) accept(run *Run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range run.Calls {
@@ -253,12 +242,6 @@ func (s *Server) accept(run *Run) error {
 		s.calls[run.Calls[i].Call] = &Incoming{
 			Request: run.Calls[i].Request, server: s, number: run.Calls[i].Call, ctx: ctx, cancel: cancel,
 		}
-	}
-	select {
-	case s.runs <- run:
-		return nil
-	default:
-		return broken("a batch came before the last one was done")
 	}
 }
 
@@ -386,6 +369,7 @@ func (s *Server) alloc(ctx context.Context, c *Incoming, size uint64) (uint64, e
 		if ctx.Err() != nil {
 			return 0, &Error{Cancelled, "the request was cancelled"}
 		}
+		s.awaitFrames()
 		s.changed.Wait()
 	}
 }
@@ -462,6 +446,7 @@ func (s *Server) Control(control *Control) (*ControlAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.awaitFrames()
 	answer, ok := <-waiting
 	switch {
 	case !ok:

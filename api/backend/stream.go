@@ -86,6 +86,7 @@ func (t *Stream) Next(ctx context.Context) (*Reply, []edgewise.Tensor, error) {
 		if ended {
 			return nil, nil, errGone
 		}
+		t.server.awaitFrames()
 		select {
 		case <-t.came:
 		case <-ctx.Done():

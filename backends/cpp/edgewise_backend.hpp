@@ -8,17 +8,19 @@
 //   };
 //   int main() { return edgewise::serve([](const edgewise::Start&) { return std::make_unique<Add>(); }); }
 //
-// One thread reads what the server sends; execute runs on the thread that called serve. Every method of a Call may be
-// called by any thread, also after execute has returned, as the calls of a decoupled model are: a call ends with its
-// last response.
+// execute runs on the thread that called serve, which also reads what the server sends, so that a batch wakes one
+// thread and no second one; another thread reads while execute takes long. Every method of a Call may be called by any
+// thread, also after execute has returned, as the calls of a decoupled model are: a call ends with its last response.
 #pragma once
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cctype>
 #include <cerrno>
@@ -467,6 +469,9 @@ class Reader {
 constexpr uint64_t no_block = UINT64_MAX;
 constexpr unsigned most_untaken = 64;  // responses of one call that the server has not given back
 
+// relief_ns is how long a batch may take before another thread reads, in which nothing is seen of a CANCEL or a PING.
+constexpr long relief_ns = 2'000'000;
+
 class Connection {
  public:
   int socket = 3, input_fd = 4, output_fd = 5;
@@ -477,12 +482,47 @@ class Connection {
   void send(Writer& writer) {
     auto& frame = writer.frame();
     std::lock_guard<std::mutex> lock(sending_);
-    for (size_t sent = 0; sent < frame.size();) {
-      auto n = ::send(socket, frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) throw Error(Code::Unavailable, "the server has gone");
-      sent += static_cast<size_t>(n);
+    pending_ += frame;
+    send_pending();
+  }
+  // queue lets a frame go with the next one that is sent.
+  void queue(Writer& writer) {
+    auto& frame = writer.frame();
+    std::lock_guard<std::mutex> lock(sending_);
+    pending_ += frame;
+  }
+  // send_unless sends a frame, or queues it where what sends the next one soon is still to come.
+  void send_unless(const bool& soon, Writer& writer) {
+    auto& frame = writer.frame();
+    std::lock_guard<std::mutex> lock(sending_);
+    pending_ += frame;
+    if (!soon) send_pending();
+  }
+  // send_and sends a frame after which nothing is queued for it any more.
+  void send_and(bool& soon, Writer& writer) {
+    auto& frame = writer.frame();
+    std::lock_guard<std::mutex> lock(sending_);
+    soon = false;
+    pending_ += frame;
+    send_pending();
+  }
+  void flush() {
+    std::lock_guard<std::mutex> lock(sending_);
+    send_pending();
+  }
+  // relieve lets another thread read after a time, unless one does.
+  void relieve(long nanoseconds) {
+    itimerspec when{};
+    when.it_value.tv_nsec = nanoseconds;
+    timerfd_settime(timer_, 0, &when, nullptr);
+  }
+  void await_relief() {
+    uint64_t times = 0;
+    while (::read(timer_, &times, sizeof times) < 0 && errno == EINTR) {
     }
+  }
+  ~Connection() {
+    if (timer_ >= 0) close(timer_);
   }
   // receive reads a frame into buffer and returns its kind; 0: the server has gone.
   uint8_t receive(std::vector<uint8_t>& buffer) {
@@ -513,6 +553,7 @@ class Connection {
           ++*open;
           return offset;
         }
+      relieve(1);
       changed_.wait(lock);
     }
   }
@@ -545,6 +586,23 @@ class Connection {
   std::condition_variable changed_;
   std::map<uint64_t, Block> blocks_;  // of the output memory, by offset
   bool gone_ = false;
+  std::string pending_;  // frames that were not sent
+  int timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+  std::vector<char> inbox_ = std::vector<char>(16 << 10);
+  size_t from_ = 0, to_ = 0;  // what stands in inbox_ and was not returned
+
+  void send_pending() {
+    for (size_t sent = 0; sent < pending_.size();) {
+      auto n = ::send(socket, pending_.data() + sent, pending_.size() - sent, MSG_NOSIGNAL);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) {
+        pending_.clear();
+        throw Error(Code::Unavailable, "the server has gone");
+      }
+      sent += static_cast<size_t>(n);
+    }
+    pending_.clear();
+  }
 
   // room returns the first gap of that size; gaps near the front have been touched before, and cost no new page.
   uint64_t room(uint64_t bytes) const {
@@ -557,10 +615,17 @@ class Connection {
   }
   bool read(void* to, size_t n) {
     for (size_t have = 0; have < n;) {
-      auto got = ::recv(socket, static_cast<char*>(to) + have, n - have, 0);
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return false;
-      have += static_cast<size_t>(got);
+      if (from_ == to_) {
+        auto got = ::recv(socket, inbox_.data(), inbox_.size(), 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        from_ = 0;
+        to_ = static_cast<size_t>(got);
+      }
+      auto part = std::min(n - have, to_ - from_);
+      std::memcpy(static_cast<char*>(to) + have, inbox_.data() + from_, part);
+      have += part;
+      from_ += part;
     }
     return true;
   }
@@ -575,17 +640,24 @@ class Connection {
   }
 };
 
-// Block is memory of the server's that holds tensors: it is given back when the last one that reads it lets go.
+// Block is memory of the server's that holds tensors: it is given back when the last one that reads it lets go, by the
+// next frame.
 struct Block {
   Connection& connection;
   uint64_t offset;
   ~Block() {
     if (offset == no_block) return;
     try {
-      connection.send(Writer(38).u64(offset));
+      connection.queue(Writer(38).u64(offset));
     } catch (const Error&) {  // the server has gone
     }
   }
+};
+
+// Progress is that of a batch.
+struct Progress {
+  std::atomic<unsigned> open{0};  // calls without a last response
+  bool running = true;            // execute has not returned; guarded by the connection
 };
 
 // Placed is a message with tensors in the output memory; sent or not, its memory is accounted for.
@@ -706,6 +778,7 @@ class Call : public std::enable_shared_from_this<Call> {
   void release_inputs() {
     inputs.clear();
     block_.reset();
+    connection_.flush();
   }
   ~Call() {
     try {
@@ -714,8 +787,8 @@ class Call : public std::enable_shared_from_this<Call> {
     }
   }
 
-  Call(Connection& connection, Reader& reader, std::shared_ptr<Block> block)
-      : connection_(connection), block_(std::move(block)), number_(reader.u64()) {
+  Call(Connection& connection, Reader& reader, std::shared_ptr<Block> block, std::shared_ptr<Progress> progress)
+      : connection_(connection), block_(std::move(block)), progress_(std::move(progress)), number_(reader.u64()) {
     id = reader.str();
     correlation = reader.u64();
     correlation_text = reader.str();
@@ -734,15 +807,20 @@ class Call : public std::enable_shared_from_this<Call> {
   friend class Server;
   Connection& connection_;
   std::shared_ptr<Block> block_;
+  std::shared_ptr<Progress> progress_;
   uint64_t number_;
   std::atomic<bool> cancelled_{false}, ended_{false};
   std::shared_ptr<unsigned> open_ = std::make_shared<unsigned>(0);
 
-  // last sends the frame that ends the call, once.
+  // last sends the frame that ends the call, once. That of the last call of a batch goes with the end of execute.
   void last(Writer& frame) {
     if (ended_.exchange(true)) return;
-    release_inputs();
-    connection_.send(frame);
+    inputs.clear();
+    block_.reset();
+    if (--progress_->open > 0)
+      connection_.send(frame);
+    else
+      connection_.send_unless(progress_->running, frame);
   }
 };
 
@@ -834,11 +912,12 @@ class Server {
       return 1;
     }
     if (describe) return 0;
-    std::thread reader([this, &model] { read(*model); });
+    std::thread other([this, &model] { relieve(*model); });
     while (next(*model)) {
     }
     ::shutdown(connection.socket, SHUT_RD);
-    reader.join();
+    connection.relieve(1);
+    other.join();
     model.reset();
     return 0;
   }
@@ -854,6 +933,7 @@ class Server {
     auto& answer = answers_[number];
     lock.unlock();
     connection.send(Writer(42).u64(number).text(json));
+    connection.relieve(1);
     lock.lock();
     changed_.wait(lock, [&] { return !answer.empty() || stopped_; });
     auto text = std::move(answer);
@@ -868,15 +948,18 @@ class Server {
   struct Run {
     uint64_t number;
     Batch batch;
+    std::shared_ptr<Progress> progress;
   };
   std::mutex lock_;
   std::condition_variable changed_;
   std::deque<Run> runs_;
   bool stopped_ = false;
+  bool reading_ = false;  // a thread reads what the server sends
   std::unordered_map<uint64_t, std::weak_ptr<Call>> calls_;
   std::unordered_map<uint64_t, std::deque<Reply>> replies_;  // of the executions that wait
   std::unordered_map<uint64_t, std::string> answers_;        // of the controls that wait
   uint64_t numbers_ = 0;                                     // of executions and controls
+  std::vector<uint8_t> buffer_;                              // of the thread that reads
 
   Start begin(const std::vector<uint8_t>& buffer) {
     Reader reader(buffer.data() + 1, buffer.size() - 1);
@@ -893,15 +976,21 @@ class Server {
   // next executes the next run; false: there is none any more.
   bool next(Model& model) {
     std::unique_lock<std::mutex> lock(lock_);
-    changed_.wait(lock, [this] { return stopped_ || !runs_.empty(); });
+    while (runs_.empty() && !stopped_) {
+      if (reading_)
+        changed_.wait(lock);
+      else
+        read(model, lock);
+    }
     if (runs_.empty()) return false;
     Run run = std::move(runs_.front());
     runs_.pop_front();
     lock.unlock();
+    connection.relieve(relief_ns);
     try {
       execute(model, run.batch);
       run.batch.calls.clear();
-      connection.send(Writer(35).u64(run.number));
+      connection.send_and(run.progress->running, Writer(35).u64(run.number));
     } catch (const Error&) {  // the server has gone
       return false;
     }
@@ -929,22 +1018,40 @@ class Server {
     changed_.notify_all();
   }
 
-  // read handles what the server sends. A process whose server has gone, or that cannot follow it, ends at once.
-  void read(Model& model) {
+  // relieve reads while execute takes long.
+  void relieve(Model& model) {
+    std::unique_lock<std::mutex> lock(lock_);
+    while (!stopped_) {
+      lock.unlock();
+      connection.await_relief();
+      lock.lock();
+      if (!reading_ && !stopped_) read(model, lock);
+    }
+  }
+  // read handles what the server sends until there is a run, or the end. A process whose server has gone, or that
+  // cannot follow it, ends at once.
+  void read(Model& model, std::unique_lock<std::mutex>& lock) {
+    reading_ = true;
     try {
-      std::vector<uint8_t> buffer;
-      while (auto kind = connection.receive(buffer)) {
-        Reader reader(buffer.data() + 1, buffer.size() - 1);
-        handle(model, kind, reader);
+      while (runs_.empty() && !stopped_) {
+        lock.unlock();
+        auto kind = connection.receive(buffer_);
+        if (kind != 0) {
+          Reader reader(buffer_.data() + 1, buffer_.size() - 1);
+          handle(model, kind, reader);
+        }
+        lock.lock();
+        if (kind == 0 && !stopped_) _exit(1);
       }
     } catch (const std::exception& e) {
       try {
         log(3, e.what());
       } catch (const Error&) {  // the server has gone
       }
+      _exit(1);
     }
-    std::lock_guard<std::mutex> lock(lock_);
-    if (!stopped_) _exit(1);
+    reading_ = false;
+    changed_.notify_all();
   }
   void handle(Model& model, uint8_t kind, Reader& reader) {
     switch (kind) {
@@ -960,11 +1067,12 @@ class Server {
     }
   }
   void take(Reader& reader) {
-    Run run{reader.u64(), {}};
+    Run run{reader.u64(), {}, std::make_shared<Progress>()};
     run.batch.joined = reader.u8() & 1;
     auto block = std::make_shared<Block>(Block{connection, no_block});
-    for (auto n = reader.u16(); n > 0; n--)
-      run.batch.calls.push_back(std::make_shared<Call>(connection, reader, block));
+    auto n = reader.u16();
+    run.progress->open = n;
+    for (; n > 0; n--) run.batch.calls.push_back(std::make_shared<Call>(connection, reader, block, run.progress));
     reader.end();
     std::lock_guard<std::mutex> lock(lock_);
     for (auto it = calls_.begin(); it != calls_.end();) it = it->second.expired() ? calls_.erase(it) : std::next(it);
@@ -1051,6 +1159,7 @@ inline void Server::exec(Execution e, const std::function<void(const Reply&)>& e
   placed.sent();
   connection.send(frame);
   while (!forget.done) {
+    connection.relieve(1);
     lock.lock();
     changed_.wait(lock, [&] { return !queue.empty() || stopped_ || !goes_on(); });
     if (queue.empty()) throw Error(Code::Cancelled, "the request was cancelled");
@@ -1060,6 +1169,8 @@ inline void Server::exec(Execution e, const std::function<void(const Reply&)>& e
     forget.done = reply.last;
     if (reply.failed) throw Error(reply.code, reply.message);
     if (!reply.empty) each(reply);
+    reply.block.reset();
+    connection.flush();
   }
 }
 

@@ -22,7 +22,9 @@ bring its own.
 
 import base64
 import bisect
+import collections
 import contextvars
+import ctypes
 import functools
 import importlib
 import json
@@ -41,6 +43,7 @@ LONGEST_FRAME = 1 << 20
 ALIGNMENT = 64
 UNTAKEN_RESPONSES = 64  # of one call, that the appliance has not taken
 LONGEST_TEXT = 64 << 10  # of an error or a log line, in bytes
+RELIEF = 2_000_000  # ns that a batch may take before another thread reads, in which no CANCEL or PING is seen
 
 # from the appliance
 START, RUN, CANCEL, TAKEN, REPLY, STOP, PING, ANSWER, CHECK = range(1, 10)
@@ -387,7 +390,11 @@ def _joined(array):
 
 
 class Server:
-    """The appliance: one thread reads what it sends, the main thread executes, and any thread answers."""
+    """The appliance: the main thread reads what it sends and executes, and any thread answers.
+
+    So a batch wakes one thread, and no second one. While the main thread executes for longer than RELIEF, or waits for
+    what the appliance sends, another thread reads.
+    """
 
     def __init__(self, connection, start, backend):
         if np is None:
@@ -400,29 +407,67 @@ class Server:
         self._blocks = _Blocks(start["output_bytes"])
         self._sending = threading.Lock()
         self._pending = []  # frames that go with the next one
-        self._jobs = queue.SimpleQueue()  # functions for the main thread; None ends it
+        self._turn = threading.Condition(threading.Lock())  # guards the next two
+        self._jobs = collections.deque()  # functions for the main thread; None ends it
+        self._reading = False  # a thread reads
+        self._arrived = []  # jobs; of the thread that reads, as the next two
+        self._rest = b""  # of what was received, the beginning of a frame
+        self._handlers = {
+            RUN: self._run,
+            CANCEL: self._cancel,
+            TAKEN: self._taken,
+            REPLY: self._reply,
+            STOP: self._stop,
+            PING: self._ping,
+            ANSWER: self._answer,
+            CHECK: self._check,
+        }
+        self._timer = _Timer()
         self._calls = weakref.WeakValueDictionary()  # open ones, for CANCEL
         self._numbers = threading.Lock()
         self._last = 0
         self._execs = {}
         self._controls = {}
         self._releases = queue.SimpleQueue()  # functions of destructors, which may not wait for a lock themselves
-        threading.Thread(target=self._read, name="edgewise-reader", daemon=True).start()
+        threading.Thread(target=self._relieve, name="edgewise-reader", daemon=True).start()
         threading.Thread(target=self._release, name="edgewise-release", daemon=True).start()
+        self.await_frames()
 
     def loop(self):
         """Execute batches until the appliance says stop."""
         while True:
-            job = self._jobs.get()
+            job = self._next()
             if job is None:
                 self._backend.unload()
                 return
+            self._timer.set(RELIEF)
             job()
             del job  # or the calls of the last batch would live until the next one
 
+    def _next(self):
+        with self._turn:
+            while not self._jobs:
+                if self._reading:
+                    self._turn.wait()
+                else:
+                    self._read()
+            return self._jobs.popleft()
+
+    def _relieve(self):
+        while True:
+            self._timer.wait()
+            with self._turn:
+                if not self._reading:
+                    self._read()
+
+    def await_frames(self):
+        """Say that the caller waits for something that the appliance sends."""
+        self._timer.set(1)
+
     def submit(self, function):
-        """Let the main thread call a function when it has done what was asked before."""
-        self._jobs.put(function)
+        """Let the main thread, which calls this, call a function when it has done what was asked before."""
+        with self._turn:
+            self._jobs.append(function)
 
     def release(self, function):
         """Let another thread call a function soon. Safe in a destructor."""
@@ -445,6 +490,7 @@ class Server:
         number, answer = self._number(), queue.SimpleQueue()
         self._controls[number] = answer
         self.send(frame(CONTROL, _U64.pack(number), text(json.dumps(values))))
+        self.await_frames()
         result = answer.get()
         if "error" in result:
             raise BackendError(result["error"]["message"], result["error"].get("code", INTERNAL))
@@ -493,6 +539,10 @@ class Server:
             if self._pending:
                 self._flush()
 
+    def _before_waiting(self):
+        self.flush()
+        self.await_frames()
+
     def _number(self):
         with self._numbers:
             self._last += 1
@@ -509,7 +559,7 @@ class Server:
             total += -(-size // ALIGNMENT) * ALIGNMENT
         block = None
         if total:
-            block = self._blocks.allocate(total, call, self.flush)
+            block = self._blocks.allocate(total, call, self._before_waiting)
         parts = [_U16.pack(len(described))]
         for (name, datatype, shape, offset, size), data in zip(described, places):
             offset = offset + block if size else 0
@@ -546,32 +596,27 @@ class Server:
     # --- what the appliance sends ---
 
     def _read(self):
-        """Read frames until the appliance is gone, and end the process then."""
-        handlers = {
-            RUN: self._run,
-            CANCEL: self._cancel,
-            TAKEN: self._taken,
-            REPLY: self._reply,
-            STOP: self._stop,
-            PING: self._ping,
-            ANSWER: self._answer,
-            CHECK: self._check,
-        }
+        """Read frames until there is a job. The caller holds the turn. The end of the appliance is that of the process."""
+        self._reading = True
+        self._turn.release()
         try:
-            rest = b""
-            while True:
+            while not self._arrived:
                 data = self._connection.recv(1 << 18)
                 if not data:
                     os._exit(1)
-                rest = self._frames(rest + data if rest else data, handlers)
+                self._rest = self._frames(self._rest + data if self._rest else data)
         except OSError:
             os._exit(1)
         except BaseException:
             traceback.print_exc()
             leave(1)
+        self._turn.acquire()
+        self._reading = False
+        self._jobs += self._arrived
+        self._arrived.clear()
+        self._turn.notify_all()
 
-    @staticmethod
-    def _frames(data, handlers):
+    def _frames(self, data):
         """Handle the whole frames of data, and return what is left of it."""
         at = 0
         while len(data) - at >= _HEAD.size:
@@ -581,7 +626,7 @@ class Server:
             end = at + 4 + length
             if len(data) < end:
                 break
-            handler = handlers.get(kind)
+            handler = self._handlers.get(kind)
             if handler is None:
                 raise ProtocolError("a frame of kind %d" % kind)
             handler(_Cursor(data[at + _HEAD.size : end]))
@@ -593,7 +638,7 @@ class Server:
         calls = [Call(self, cursor) for _ in range(count)]
         for call in calls:
             self._calls[call.number] = call
-        self._jobs.put(functools.partial(self._batch, run, calls))
+        self._arrived.append(functools.partial(self._batch, run, calls))
 
     def _batch(self, run, calls):
         """Execute a batch on the main thread."""
@@ -659,7 +704,7 @@ class Server:
             self.reply(*frames.get_nowait(), copy=False)
 
     def _stop(self, cursor):
-        self._jobs.put(None)
+        self._arrived.append(None)
 
     def _ping(self, cursor):
         self.send(frame(PONG, cursor.take(8), _U64.pack(0)))
@@ -680,6 +725,24 @@ class Server:
             result = explain(error, self.start)
         reason = "" if result is True else str(result)
         self.send(frame(CHECKED, number, _U8.pack(result is True), text(cut(reason))))
+
+
+class _Timer:
+    """Wakes a thread at a time, and costs those that set it again no more than a system call."""
+
+    _Spec = ctypes.c_long * 4  # struct itimerspec: seconds and nanoseconds of the interval, and of the first time
+
+    def __init__(self):
+        system = ctypes.PyDLL(None)  # whose calls are so short that they keep the interpreter's lock
+        self._descriptor = system.timerfd_create(1, os.O_CLOEXEC)  # CLOCK_MONOTONIC
+        self._settime = system.timerfd_settime
+        self._times = {nanoseconds: self._Spec(0, 0, 0, nanoseconds) for nanoseconds in (1, RELIEF)}
+
+    def set(self, nanoseconds):
+        self._settime(self._descriptor, 0, self._times[nanoseconds], None)
+
+    def wait(self):
+        os.read(self._descriptor, 8)
 
 
 class Call:
@@ -817,6 +880,8 @@ class Replies:
     def __next__(self):
         if self._ended:
             raise StopIteration
+        if self.frames.empty():
+            self._server.await_frames()
         flags, cursor = self.frames.get()
         self._ended = bool(flags & FINAL)
         return self._server.reply(flags, cursor)

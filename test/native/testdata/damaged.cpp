@@ -53,7 +53,9 @@ int main(int, char** argv) {
       reader.u64();
       reader.u8();
       for (auto n = reader.u16(); n > 0; n--)
-        use(std::make_shared<Call>(connection, reader, std::make_shared<Block>(Block{connection, no_block}))->inputs,
+        use(std::make_shared<Call>(connection, reader, std::make_shared<Block>(Block{connection, no_block}),
+                                   std::make_shared<edgewise::Progress>())
+                ->inputs,
             sum);
       reader.end();
     } catch (const Error&) {
