@@ -225,7 +225,7 @@ AGAINST ?=
 PEER    ?=
 PEER_GRPC ?=
 ROUNDS  ?= 5
-bench: build models steps python wabt bench-node $(if $(filter peers,$(TABLE)),peers-tools)
+bench: build models steps python grpc-client torch wabt bench-node $(if $(filter peers,$(TABLE)),peers-tools)
 	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)" -against "$(AGAINST)" -rounds $(ROUNDS) -peer "$(PEER)" -peer-grpc "$(PEER_GRPC)"
 
 # bench-node: the packages of the server on Node.js that the benchmarks compare with, without running their scripts

@@ -58,6 +58,7 @@ func scenarios() []scenario {
 		all = append(all, scenario{"protocol", "loading/" + isolation, loadingFigures(isolation)})
 	}
 	all = append(all, peerScenarios()...)
+	all = append(all, backendScenarios()...)
 	return append(all,
 		scenario{"wasm", "python/measurements/1", pythonFigures(measurements(), 1)},
 		scenario{"wasm", "python/measurements/16", pythonFigures(measurements(), 16)},
@@ -80,13 +81,16 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == wasm.CompilerVerb { // a step that is measured is compiled as on a box
 		os.Exit(wasm.RunCompiler())
 	}
+	if len(os.Args) == 3 && os.Args[1] == backendVerb {
+		os.Exit(beBackend(os.Args[2]))
+	}
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds of every interleaved measurement")
 	flag.BoolVar(&o.busy, "busy", false, "try scenarios on a busy machine: every sample counts, and nothing is written")
 	flag.StringVar(&o.out, "out", "docs/benchmarks", "folder of the tables; empty: only print")
 	flag.StringVar(&o.peer, "peer", "", "another server that has the models of -models, for the table peers: host:port")
 	flag.StringVar(&o.peerGRPC, "peer-grpc", "", "where it takes gRPC: host:port")
-	table := flag.String("table", "all", "foundation, engine, wasm, protocol, peers, or all but the last")
+	table := flag.String("table", "all", "foundation, engine, wasm, protocol, backends, peers, or all but the last")
 	only := flag.String("only", "", "run only the scenario of this name, or those of this kind")
 	against := flag.String("against", "", "another build of the program, with the runtime library in lib beside it")
 	models := flag.String("models", "", "only write the models of the table peers into this folder, in Triton's layout")
