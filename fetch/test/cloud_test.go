@@ -171,7 +171,7 @@ func TestABoxFollowsABucket(t *testing.T) {
 	if got := between.bodies.Load() - before; got != 0 {
 		t.Errorf("%d bytes were fetched of a file that was there under another name", got)
 	}
-	s.put("models/vad/3/model.onnx", append(bytes.Clone(model), 0x4a, 1, 'x')) // an unknown field: another file, the same model
+	s.put("models/vad/3/model.onnx", append(bytes.Clone(model), 0x32, 1, 'x')) // a description: another file, the same model
 	b.wantModel("vad/versions/3", 200)
 	if got := between.bodies.Load() - before; got < int64(len(model)) || got > int64(len(model))+4096 {
 		t.Errorf("%d bytes were fetched of a changed file of %d", got, len(model)+3)
@@ -437,7 +437,9 @@ func TestAnObjectThatIsReplacedIsNotMixed(t *testing.T) {
 			t.Fatalf("the list is %+v", entries)
 		}
 		s.put("models/a/1/model.onnx", []byte("the other")) // as long
-		if _, err := p.get(s.urls[0], folder, entries...); kind(err) != fetch.Changed {
+		_, err = p.get(s.urls[0], folder, entries...)
+		// fake-gcs-server does not look at the condition of a read: there the MD5 finds it out
+		if got := kind(err); got != fetch.Changed && !(got == fetch.Corrupt && strings.HasPrefix(s.urls[0], "gs:")) {
 			t.Errorf("%v, want %s", err, fetch.Changed)
 		}
 		entries, err = p.list(s.urls[0])
