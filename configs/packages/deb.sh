@@ -22,7 +22,7 @@ fail() {
 [ $# -eq 5 ] || fail "want five words: deb.sh ARCH PROGRAM LIBRARIES VERSION OUT"
 arch=$1 program=$2 libraries=$3 version=$4 out=$5
 case $arch in amd64 | arm64) ;; *) fail "there is no package for $arch: want amd64 or arm64" ;; esac
-for tool in dpkg-deb objdump; do command -v $tool >/dev/null || fail "$tool is missing (on Debian: apt-get install dpkg-dev binutils)"; done
+for tool in dpkg-deb objdump make; do command -v $tool >/dev/null || fail "$tool is missing (on Debian: apt-get install dpkg-dev binutils make)"; done
 : "${SOURCE_DATE_EPOCH:=$(git -C "$here" log -1 --format=%ct)}"
 export SOURCE_DATE_EPOCH
 
@@ -50,10 +50,8 @@ rm -rf "$tree"
 install -D -m 755 "$program" "$tree/usr/lib/edgewise/edgewise"
 install -D -m 644 "$libraries/libonnxruntime.so.1" "$tree/usr/lib/edgewise/lib/libonnxruntime.so.1"
 install -D -m 755 "$libraries/edgewise-fetch" "$tree/usr/lib/edgewise/lib/edgewise-fetch"
-python=$here/../../backends/python
-for file in "$python"/*.py "$python"/backend.yaml "$python"/conformance/1/model.py; do
-	install -D -m 644 "$file" "$tree/usr/lib/edgewise/lib/backends/python/${file#"$python"/}"
-done
+# the backends that are programs for an interpreter of the machine, as the Makefile lays them out beside the program
+make -s -C "$here/../.." BIN="$(cd "$tree/usr/lib/edgewise" && pwd)" triton-python frameworks
 mkdir -p "$tree/usr/bin"
 ln -s ../lib/edgewise/edgewise "$tree/usr/bin/edgewise"
 echo "package $version" >"$tree/usr/lib/edgewise/packaging"
