@@ -32,6 +32,9 @@ type Request struct {
 	// error cancels the request, and Infer returns that error. nil: exactly one response is taken, so that a decoupled
 	// model refuses the request. Other models do not call it.
 	Each func(*Response) error
+	// Stop ends when the caller asks for no further responses, and still reads those that come: a model that can be told
+	// is told, and says how it ends. nil: the caller asks for all of them.
+	Stop context.Context
 }
 
 // Came returns when the request arrived: Arrived, or now when that is zero.
@@ -276,8 +279,8 @@ type Answerer interface {
 
 // Call is one request in the hands of an Answerer.
 type Call struct {
-	// Context ends when nobody waits for further answers: the client has gone, its time is over, or its reader failed.
-	// Then the instance ends the call soon.
+	// Context ends when nobody waits for further answers: the client has gone or asks for no more, its time is over, or
+	// its reader failed. Then the instance ends the call soon.
 	Context context.Context
 	// Request is the client's, with its inputs checked, in the model's order and in the backend's shapes. They are read
 	// until the call has ended.

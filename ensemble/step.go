@@ -185,7 +185,7 @@ func (r *run) ask(
 	req := &edgewise.Request{
 		ID: r.req.ID, Model: s.id, Inputs: inputs, Outputs: want, Parameters: r.req.Parameters,
 		Priority: r.req.Priority, Timeout: r.req.Timeout, Callers: r.req.Callers, Pictures: r.pictures(s, want),
-		Background: r.req.Background, Each: each,
+		Background: r.req.Background, Each: each, Stop: r.req.Stop,
 	}
 	if s.fan == nil {
 		req.Sequence = r.sequence

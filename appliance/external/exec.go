@@ -19,19 +19,30 @@ const (
 	maxControls = 16  // loads and unloads at the same time
 )
 
+// asking is a request of a process to another model.
+type asking struct {
+	drop context.CancelFunc // the process asks for no further responses
+	end  context.CancelFunc // nobody reads them
+}
+
 // Exec asks another model.
 func (p *process) Exec(x *backend.Exec, inputs []edgewise.Tensor, taken func()) {
 	ctx, l, callers, refusal := p.behalf(x)
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, end := context.WithCancel(ctx)
+	stop, drop := context.WithCancel(ctx)
+	if !x.Decoupled { // its one response comes, or nobody reads it
+		drop = end
+	}
 	p.mu.Lock()
 	if refusal == "" && len(p.execs) >= maxExecs {
 		refusal = "more than " + strconv.Itoa(maxExecs) + " requests to other models are open"
 	}
-	p.execs[x.Exec] = cancel
+	p.execs[x.Exec] = asking{drop, end}
 	p.mu.Unlock()
 	go func() {
 		defer func() {
-			cancel()
+			drop()
+			end()
 			p.mu.Lock()
 			delete(p.execs, x.Exec)
 			p.mu.Unlock()
@@ -41,7 +52,7 @@ func (p *process) Exec(x *backend.Exec, inputs []edgewise.Tensor, taken func()) 
 			p.reply(x, nil, edgewise.Errorf("external.Exec", edgewise.Invalid, "model %q: %s", x.Model, refusal))
 			return
 		}
-		p.ask(ctx, l, x, inputs, callers, taken)
+		p.ask(ctx, stop, l, x, inputs, callers, taken)
 	}()
 }
 
@@ -66,18 +77,18 @@ func (p *process) behalf(x *backend.Exec) (ctx context.Context, l *lending, call
 	return ctx, l, append(slices.Clip(callers), p.task.id.Name), refusal
 }
 
-// Drop cancels a request to another model.
-func (p *process) Drop(exec uint64) {
+// Drop asks another model for no further responses. Those that come nevertheless are sent on, as in Triton.
+func (p *process) Drop(number uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if cancel, ok := p.execs[exec]; ok {
-		cancel()
+	if x, ok := p.execs[number]; ok {
+		x.drop()
 	}
 }
 
-// ask asks another model and sends its responses back.
+// ask asks another model and sends its responses back. stop ends when the process wants no more of them.
 func (p *process) ask(
-	ctx context.Context, l *lending, x *backend.Exec, inputs []edgewise.Tensor, callers []string, taken func(),
+	ctx, stop context.Context, l *lending, x *backend.Exec, inputs []edgewise.Tensor, callers []string, taken func(),
 ) {
 	req := &edgewise.Request{
 		ID: x.ID, Model: edgewise.ModelID{Name: x.Model, Version: max(x.Version, 0)}, Inputs: inputs, Outputs: x.Wanted,
@@ -88,7 +99,7 @@ func (p *process) ask(
 		},
 	}
 	if x.Decoupled {
-		req.Each = func(r *edgewise.Response) error { return p.part(ctx, x, r) }
+		req.Each, req.Stop = func(r *edgewise.Response) error { return p.part(ctx, x, r) }, stop
 	}
 	resume := l.begin()
 	resp, err := p.task.Infer.Infer(ctx, req)

@@ -49,8 +49,8 @@ type process struct {
 	pinged atomic.Int64 // when a PING was sent that has no answer, in nanoseconds; 0: there is none
 	memory atomic.Int64 // that the backend counts itself
 
-	mu       sync.Mutex                    // guards what follows
-	execs    map[uint64]context.CancelFunc // requests to other models
+	mu       sync.Mutex        // guards what follows
+	execs    map[uint64]asking // requests to other models
 	controls int
 }
 
@@ -62,7 +62,7 @@ func (t *task) spawn() (*process, error) {
 	}
 	defer files.close()
 	p := &process{
-		task: t, gone: make(chan struct{}), execs: map[uint64]context.CancelFunc{}, log: newLogLines(t.logger),
+		task: t, gone: make(chan struct{}), execs: map[uint64]asking{}, log: newLogLines(t.logger),
 	}
 	p.Process, err = t.process(child.Command{Files: files.child, Line: p.log.output, Unprotected: t.unprotected})
 	if err != nil {
@@ -178,8 +178,8 @@ func (p *process) serve() {
 	p.Drain()
 	p.err = edgewise.Errorf("external.Run", edgewise.Unavailable, "model %v: its process died (%s)", p.task.id, p.Cause())
 	p.mu.Lock()
-	for _, cancel := range p.execs {
-		cancel()
+	for _, x := range p.execs {
+		x.end()
 	}
 	p.mu.Unlock()
 	p.client.End(p.err)

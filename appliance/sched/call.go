@@ -108,6 +108,7 @@ type exchange struct {
 	s      *Scheduler
 	each   func(*edgewise.Response) error
 	cancel context.CancelFunc
+	unstop func() bool // no more looks at Request.Stop
 	batch  *batch
 
 	mu     sync.Mutex // lets answers pass one at a time, and guards what follows
@@ -134,6 +135,10 @@ func (l *instanceLoop) open(j *job, b *batch) *exchange {
 		Call: edgewise.Call{Request: &req, Want: j.want}, s: s, each: req.Each, batch: b, j: j, since: j.started,
 	}
 	x.Context, x.cancel = context.WithCancel(ctx)
+	x.unstop = func() bool { return true }
+	if req.Stop != nil {
+		x.unstop = context.AfterFunc(req.Stop, x.cancel)
+	}
 	x.Answer = x.answer
 	return x
 }
@@ -270,6 +275,7 @@ func (x *exchange) end() {
 	release(x.held)
 	j := x.j
 	x.j, x.held = nil, nil
+	x.unstop()
 	x.cancel()
 	if j.err = x.err; j.err != nil {
 		x.err = errEnded

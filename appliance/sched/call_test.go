@@ -150,6 +150,47 @@ func TestAnAnswerHasItsTrueShape(t *testing.T) {
 	resp.Release()
 }
 
+// TestACallerThatAsksForNoMoreReadsWhatComes has a model that ends when it is told, and one that does not.
+func TestACallerThatAsksForNoMoreReadsWhatComes(t *testing.T) {
+	for _, ignores := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			k := &talker{apart: true}
+			k.talk = func(c *edgewise.Call) {
+				for range 20 {
+					time.Sleep(time.Second)
+					if !ignores && c.Context.Err() != nil {
+						_ = c.Answer(nil, true, edgewise.Errorf("test", edgewise.Canceled, "as asked"))
+						return
+					}
+					if err := c.Answer(k.value(1), false, nil); err != nil {
+						t.Errorf("a response is refused: %v", err)
+					}
+				}
+				_ = c.Answer(nil, true, nil)
+			}
+			s := schedulerOf(k, decoupledModel(), Config{Instances: 1, MaxQueue: 1})
+			defer closed(t, s, k)
+			req, n := request(1, 2), 0
+			stop, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			req.Stop, req.Each = stop, func(r *edgewise.Response) error {
+				if n++; n == 5 {
+					cancel()
+				}
+				r.Release()
+				return nil
+			}
+			last, err := s.Infer(t.Context(), req)
+			switch {
+			case ignores && (err != nil || n != 20 || !last.Empty):
+				t.Errorf("%d responses of a model that goes on: %v", n, err)
+			case !ignores && (edgewise.KindOf(err) != edgewise.Canceled || n != 5):
+				t.Errorf("%d responses of a model that ends: %v", n, err)
+			}
+		})
+	}
+}
+
 func TestALastResponseMayHaveOutputs(t *testing.T) {
 	k := &talker{}
 	k.talk = func(c *edgewise.Call) {

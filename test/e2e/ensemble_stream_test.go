@@ -3,12 +3,15 @@ package e2e
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/inference"
 )
 
@@ -115,6 +118,7 @@ func TestAnEnsembleStreamsWhatItsDecoupledStepSends(t *testing.T) {
 			t.Errorf("%d: %s", status, body)
 		}
 	})
+	t.Run("draft", func(t *testing.T) { b.tracesAStream(t) })
 	t.Run("configuration", func(t *testing.T) {
 		text, err := b.client.ModelConfig(t.Context(), edgewise.ModelID{Name: "chat"})
 		if err != nil || !strings.Contains(string(text), `"model_transaction_policy":{"decoupled":true}`) {
@@ -122,6 +126,45 @@ func TestAnEnsembleStreamsWhatItsDecoupledStepSends(t *testing.T) {
 		}
 	})
 	b.stop()
+}
+
+// tracesAStream draws the ensemble, from a configuration that says what followed from other steps, and traces it.
+func (b *box) tracesAStream(t *testing.T) {
+	t.Helper()
+	const config = `{"platform":"ensemble","model_transaction_policy":{"decoupled":true},
+"input":[{"name":"text","data_type":"TYPE_STRING","dims":[1]}],"output":[{"name":"letter","data_type":"TYPE_STRING","dims":[1]}],
+"ensemble_scheduling":{"step":[
+ {"model_name":"tokenize","input_map":{"text":"text"},"output_map":{"text":"tokens"}},
+ {"model_name":"count","input_map":{"x":"tokens"},"output_map":{"x":"token"}},
+ {"model_name":"decode","input_map":{"text":"token"},"output_map":{"text":"letter"}}]}}`
+	post := func(path, body string, into any) {
+		t.Helper()
+		status, answer := b.send(http.MethodPost, "/api/v1/drafts"+path, []byte(body), "Content-Type", mimeJSON)
+		if err := json.Unmarshal([]byte(answer), into); err != nil || status >= 300 {
+			t.Fatalf("%s: %d: %s", path, status, answer)
+		}
+	}
+	var d admin.Draft
+	post("", `{"name":"drawn","config":`+config+`}`, &d)
+	var v admin.Validation
+	if post("/"+d.ID+"/validation", "", &v); !v.Valid {
+		t.Errorf("problems %+v", v.Problems)
+	}
+	var trace admin.Trace
+	post("/"+d.ID+"/trace", `{"inputs":[{"name":"text","datatype":"BYTES","shape":[1],"data":["abc"]}]}`, &trace)
+	var calls []int
+	for _, s := range trace.Steps {
+		calls = append(calls, s.Calls)
+	}
+	var tensors []string
+	for _, one := range trace.Tensors {
+		tensors = append(tensors, one.Name+" "+one.Role)
+	}
+	slices.Sort(tensors)
+	want := []string{"letter output", "text input", "token between", "tokens between"}
+	if trace.Error != nil || !slices.Equal(calls, []int{1, 1, 3}) || !slices.Equal(tensors, want) {
+		t.Errorf("error %+v, calls %v, tensors %q", trace.Error, calls, tensors)
+	}
 }
 
 // TestLeavingTheStreamOfAnEnsembleEndsItsSteps leaves after the first response. The generator would go on for long.

@@ -234,7 +234,8 @@ func (b *Batcher) single(ctx context.Context, c *request) (*edgewise.Response, e
 	inputs = append(inputs, b.states.of(&c.of.state, c.start)...)
 	began := time.Now()
 	req := b.request(c.call, inputs, c.call.want)
-	req.Sequence, req.Each, req.Instance = c.call.request.Sequence, c.call.request.Each, c.of.slot.instance
+	req.Sequence, req.Instance = c.call.request.Sequence, c.of.slot.instance
+	req.Each, req.Stop = c.call.request.Each, c.call.request.Stop
 	response, err := b.runs.Infer(ctx, req)
 	if err != nil {
 		return nil, err
