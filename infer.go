@@ -282,6 +282,9 @@ type Call struct {
 	// Context ends when nobody waits for further answers: the client has gone or asks for no more, its time is over, or
 	// its reader failed. Then the instance ends the call soon.
 	Context context.Context
+	// Reader ends when nobody waits for further answers, and not when the caller asks for no more: those that come then are
+	// still read. nil: it is Context.
+	Reader context.Context
 	// Request is the client's, with its inputs checked, in the model's order and in the backend's shapes. They are read
 	// until the call has ended.
 	Request *Request

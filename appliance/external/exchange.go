@@ -50,7 +50,16 @@ func (p *process) open(call *edgewise.Call, l *lending) *backend.Call {
 	if req.Sequence.End {
 		x.Flags |= backend.SequenceEnd
 	}
-	x.unwatch = context.AfterFunc(call.Context, x.cancel)
+	if call.Reader == nil {
+		x.unwatch = context.AfterFunc(call.Context, x.cancel)
+		return &x.Call
+	}
+	gone := context.AfterFunc(call.Reader, x.cancel)
+	told := context.AfterFunc(call.Context, func() { p.client.Cancel(&x.Call) })
+	x.unwatch = func() bool {
+		told()
+		return gone()
+	}
 	return &x.Call
 }
 

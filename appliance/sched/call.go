@@ -137,7 +137,10 @@ func (l *instanceLoop) open(j *job, b *batch) *exchange {
 	x.Context, x.cancel = context.WithCancel(ctx)
 	x.unstop = func() bool { return true }
 	if req.Stop != nil {
-		x.unstop = context.AfterFunc(req.Stop, x.cancel)
+		x.Reader = x.Context
+		var stop context.CancelFunc
+		x.Context, stop = context.WithCancel(x.Reader)
+		x.unstop = context.AfterFunc(req.Stop, stop)
 	}
 	x.Answer = x.answer
 	return x
