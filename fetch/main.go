@@ -14,6 +14,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/fetch"
 	"github.com/edgewise-ai/edgewise/fetch/bucket"
 	"github.com/edgewise-ai/edgewise/fetch/download"
+	"github.com/edgewise-ai/edgewise/fetch/oci"
 	"github.com/edgewise-ai/edgewise/fetch/place"
 )
 
@@ -23,7 +24,7 @@ const memory = 48 << 20
 // openers returns who opens URLs, by their scheme.
 func openers() map[string]place.Opener {
 	return map[string]place.Opener{
-		"s3": bucket.OpenS3, "gs": bucket.OpenGS, "as": bucket.OpenAS,
+		"s3": bucket.OpenS3, "gs": bucket.OpenGS, "as": bucket.OpenAS, "oci": oci.Open,
 	}
 }
 
@@ -66,6 +67,11 @@ func (h handler) handle(ctx context.Context, r *fetch.Request, to fetch.Replies)
 			digest, err := into.Put(ctx, r, func(f fetch.Fetched) error { return to.Send(fetch.Reply{File: &f}) })
 			return sent(to, digest, err)
 		}
+	case fetch.Sign:
+		if at, ok := p.(place.Signer); ok {
+			digest, err := at.Sign(ctx, r.Key)
+			return sent(to, digest, err)
+		}
 	}
 	return fetch.Failf(fetch.Unsupported, "%s has no command %.20q", scheme, r.Command)
 }
@@ -79,6 +85,9 @@ func sent(to fetch.Replies, digest string, err error) error {
 
 // list sends the files of a place.
 func list(ctx context.Context, p place.Place, to fetch.Replies) error {
+	if described, ok := p.(place.Artifacts); ok {
+		described.Describe(func(a fetch.Artifact) error { return to.Send(fetch.Reply{Artifact: &a}) })
+	}
 	count := 0
 	return p.List(ctx, func(entries []fetch.Entry) error {
 		if count += len(entries); count > fetch.MaxEntries {

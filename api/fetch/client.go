@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 )
 
 // Client is the appliance's half of a connection. It is for one goroutine.
@@ -69,4 +71,13 @@ func (c *Client) Do(r *Request, each func(*Reply) error) error {
 		return fmt.Errorf("%w: a line of more than %d bytes", ErrProtocol, MaxLine)
 	}
 	return io.ErrUnexpectedEOF
+}
+
+// Program returns where edgewise-fetch is: in lib beside this program.
+func Program() string {
+	own, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(own), "lib", "edgewise-fetch")
 }

@@ -20,7 +20,8 @@
 // list replies with every file below the URL, in pages (Reply.Entries). resolve replies with the digest that a reference
 // of a registry has now (Reply.Digest). get fetches Request.Files into Request.Folder and replies with a Fetched for each
 // file that is there, and with a Failure that names it for each that is not. put sends Request.Files, which lie in
-// Request.Folder under their names, and replies with a Fetched for each and with the Digest of the whole.
+// Request.Folder under their names, and replies with a Fetched for each and with the Digest of the whole. sign signs
+// what a reference of a registry names with Request.Key, and replies with its Digest.
 //
 // # The folder of get
 //
@@ -36,6 +37,7 @@ package fetch
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"strconv"
 )
@@ -57,19 +59,29 @@ const (
 	Get     = "get"
 	Put     = "put"
 	Resolve = "resolve"
+	Sign    = "sign"
 )
 
 // Request is what the program is to do.
 type Request struct {
-	Version     int               `json:"version"`
-	Command     string            `json:"command"`
-	URL         string            `json:"url"`
-	Credentials Credentials       `json:"credentials,omitzero"` // empty: those of the environment
-	Folder      string            `json:"folder,omitempty"`     // of get and put; an absolute path
-	Files       []Entry           `json:"files,omitempty"`      // of get and put, at most MaxPage
-	Parallel    int               `json:"parallel,omitempty"`   // files that are fetched at the same time; 0: 4
-	Reserve     int64             `json:"reserve,omitempty"`    // bytes of the disk that get leaves free
+	Version     int         `json:"version"`
+	Command     string      `json:"command"`
+	URL         string      `json:"url"`
+	Credentials Credentials `json:"credentials,omitzero"` // empty: those of the environment
+	Folder      string      `json:"folder,omitempty"`     // of get and put; an absolute path
+	Files       []Entry     `json:"files,omitempty"`      // of get and put, at most MaxPage
+	Parallel    int         `json:"parallel,omitempty"`   // files that are fetched at the same time; 0: 4
+	Reserve     int64       `json:"reserve,omitempty"`    // bytes of the disk that get leaves free
+	// Config is the configuration of the version that put publishes, in JSON, and Annotations say where it comes from.
+	Config      json.RawMessage   `json:"config,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
+	Key         string            `json:"key,omitempty"` // of sign: a private key of minisign, without a password
+}
+
+// Trust says which artifacts of registries are believed.
+type Trust struct {
+	Keys    []string `json:"keys,omitempty"`    // public keys of minisign, as its files .pub have them
+	Require bool     `json:"require,omitempty"` // artifacts without a signature of one of them are refused
 }
 
 // Credentials are those for one URL. What is empty is looked for in the environment.
@@ -88,6 +100,8 @@ type Credentials struct {
 	User     string `json:"user,omitempty"` // registries
 	Password string `json:"password,omitempty"`
 	Token    string `json:"token,omitempty"`
+
+	Trust Trust `json:"trust,omitzero"`
 }
 
 // Entry is one file of a remote tree. A name that ends with "/" is a folder's own.
@@ -120,7 +134,8 @@ type Reply struct {
 	Entries  []Entry   `json:"entries,omitempty"`  // of list, at most MaxPage
 	Progress *Progress `json:"progress,omitempty"` // of get and put, at most every 100 ms
 	File     *Fetched  `json:"file,omitempty"`
-	Digest   string    `json:"digest,omitempty"` // as sha256:HEX
+	Artifact *Artifact `json:"artifact,omitempty"` // of list, before the entries that are of it
+	Digest   string    `json:"digest,omitempty"`   // as sha256:HEX
 	Failure  *Failure  `json:"failure,omitempty"`
 	Done     bool      `json:"done,omitempty"`
 }
@@ -129,6 +144,20 @@ type Reply struct {
 type Progress struct {
 	Bytes int64 `json:"bytes"`
 }
+
+// Artifact is what a registry has of one version.
+type Artifact struct {
+	Digest      string            `json:"digest"` // of its manifest, as sha256:HEX
+	Form        string            `json:"form"`
+	SignedBy    string            `json:"signed_by,omitempty"` // the trusted key; empty: none, or nobody has looked
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Forms of artifacts.
+const (
+	FormModel    = "model"    // one file a layer; docs/registries.md
+	FormModelcar = "modelcar" // an image with files below /models, as KServe reads it: the entries are its layers
+)
 
 // Fetched is a file that is whole.
 type Fetched struct {

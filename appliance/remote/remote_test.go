@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -230,7 +231,7 @@ func TestCredentialsOfTheLongestBeginningCount(t *testing.T) {
 		{"oci://registry/x", fetch.Credentials{}, ""},
 	} {
 		got, err := credentialsOf(file, test.url)
-		if got != test.want || (err == nil) != (test.text == "") || err != nil && !strings.Contains(err.Error(), test.text) {
+		if !reflect.DeepEqual(got, test.want) || (err == nil) != (test.text == "") || err != nil && !strings.Contains(err.Error(), test.text) {
 			t.Errorf("%s: %+v, %v", test.url, got, err)
 		}
 	}

@@ -30,6 +30,18 @@ type Putter interface {
 	Put(ctx context.Context, r *fetch.Request, fetched func(fetch.Fetched) error) (string, error)
 }
 
+// Signer is a Place that signatures can be sent to.
+type Signer interface {
+	// Sign signs what the URL names with a private key, and returns its digest.
+	Sign(ctx context.Context, key string) (string, error)
+}
+
+// Artifacts is a Place whose files are those of artifacts.
+type Artifacts interface {
+	// Describe has List tell what each artifact is, before its files.
+	Describe(tell func(fetch.Artifact) error)
+}
+
 // Opener opens the place at a URL.
 type Opener func(ctx context.Context, url string, c fetch.Credentials) (Place, error)
 
