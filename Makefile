@@ -22,7 +22,7 @@ export CGO_CFLAGS  := -O2 -g
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript sdk/gallery configs/demo/steps -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml api/inference.yaml api/inference/grpc_service.proto
 .PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
 
-.PHONY: fetch cloud-test webui page-long pictures browser samples bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client rest-client openai-client python python-models triton-python frameworks torch llama steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test cluster-test image image-test image-tools clean
+.PHONY: fetch registry-test cloud-test webui page-long pictures browser samples bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client rest-client openai-client python python-models triton-python frameworks torch llama steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test cluster-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -74,6 +74,12 @@ $(LLAMA)/edgewise-llama: backends/llama/llama.cpp backends/llama/runtime.hpp bac
 fetch: $(BIN)/lib/edgewise-fetch
 $(BIN)/lib/edgewise-fetch: $(shell find fetch api/fetch -name '*.go' -o -name 'go.*') | tools-present
 	cd fetch && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(CURDIR)/$@ .
+
+## registry-test: boxes against Debian's docker-registry, with signatures of Debian's minisign
+registry-test: build fetch
+	@command -v docker-registry >/dev/null || configs/debian/install.sh "the registry of the tests is" docker-registry
+	@command -v minisign >/dev/null || configs/debian/install.sh "keys are made by" minisign
+	$(GO) test -count=1 -tags registry ./test/e2e -run 'Registry|NoTrustedKey|PullThatWasKilled'
 
 ## runtime-gpu: ONNX Runtime's providers for CUDA and TensorRT beside it, from npm (179 MB); NVIDIA's own libraries are not part of it
 runtime-gpu: runtime
@@ -136,7 +142,7 @@ endef
 test: build models speech toolchains wabt grpc-client rest-client openai-client onnx-models browser samples bus torch python-models
 	$(GO) vet -race ./...
 	$(TEST)
-	cd fetch && $(GO) test -race -ldflags=-w ./download
+	cd fetch && $(GO) test -race -ldflags=-w ./download ./oci
 
 ## quick: build, vet, test/arch, and the unit tests of the packages that changed against main, or in the last commit
 quick: tools-present

@@ -41,7 +41,7 @@ func (a *App) newREST(protocol frontend.Deps) (*httpapi.Server, error) {
 		Accounts: a.accounts, Open: a.openMode(), Box: a.box, Uploads: a.importer.Uploads(), Jobs: a.importer,
 		Catalog: modelCatalog{a.catalog, a}, Editor: a.editor, Goldens: a.goldens, Hub: a.monitor.Hub, History: &a.monitor.History,
 		Logs: a.monitor.Logs, Requests: &a.monitor.Requests, Stored: a.past.Read, Alerts: a.alerts, System: a.system,
-		Recordings: a.recordings, Rollouts: a.rollouts,
+		Recordings: a.recordings, Rollouts: a.rollouts, Registries: a.registries(),
 	})
 	return s, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/monitor"
 	"github.com/edgewise-ai/edgewise/appliance/recordings"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
+	"github.com/edgewise-ai/edgewise/appliance/remote"
 	"github.com/edgewise-ai/edgewise/appliance/rollout"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
@@ -89,9 +90,15 @@ func (a *App) openImporter() (err error) {
 			golden.SettingsBucket: maxBackupNotes, rollout.SettingsBucket: maxBackupNotes,
 		},
 		CheckDocument: checkDocument, ReloadAccounts: a.accounts.Reload, SetNotes: a.notes.Set, Publish: a.publish,
-		Logger: a.logger,
+		Logger: a.logger, Fetch: a.registries().Fetch,
 	})
 	return err
+}
+
+func (a *App) registries() remote.Registries {
+	return remote.Registries{
+		Config: a.config, Version: Version, Logger: a.logger, Record: a.registry.Record, Dir: a.store.Dir, Box: a.box.Settings,
+	}
 }
 
 // recordingsFolder holds recorded requests, in the data folder.

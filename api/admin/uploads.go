@@ -152,3 +152,14 @@ type Activate struct {
 	MaxBatchSize *int32 `json:"max_batch_size"`
 	Accounts     bool   `json:"accounts"`
 }
+
+// PublishVersion asks the box to publish a version in a registry: POST /api/v1/models/{model}/versions/{version}/publish.
+type PublishVersion struct {
+	Reference string `json:"reference"` // registry/name:tag, oci:// may stand before it
+}
+
+// PublishedVersion is a version in a registry.
+type PublishedVersion struct {
+	Reference string `json:"reference"` // with the digest in place of the tag
+	Digest    string `json:"digest"`    // of the manifest
+}

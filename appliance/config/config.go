@@ -36,6 +36,7 @@ type Config struct {
 	Log          Log          `json:"log"`
 	Metrics      Metrics      `json:"metrics"`
 	Trace        Trace        `json:"trace"`
+	Registry     Registry     `json:"registry"`
 	Alerts       Alerts       `json:"alerts"`
 
 	// Environment has the variables that the clients of object stores and registries read. It is no key.
@@ -175,6 +176,14 @@ type Store struct {
 	SnapshotEvery time.Duration `json:"snapshot_every" default:"1h" limit:"0, or 1m to 720h"`
 	// Snapshots of the catalog that are kept.
 	Snapshots int `json:"snapshots" default:"24" unit:"snapshots" limit:"1 to 1000"`
+}
+
+// Registry says what the box believes of OCI registries.
+type Registry struct {
+	// Folder with public keys of minisign, NAME.pub. Versions from registries that one of them has signed are trusted.
+	TrustedKeys string `json:"trusted_keys" limit:"file"`
+	// Versions from registries that none of registry.trusted_keys has signed are refused.
+	RequireSignature bool `json:"require_signature" default:"false"`
 }
 
 // Repository says which folders in Triton's repository layout feed the store, and when.

@@ -84,7 +84,7 @@ func (im *Importer) deploy(ctx context.Context, made *job, a admin.Activate) err
 	}
 	err := im.step(made, stepStore, func() error {
 		for i, c := range made.found {
-			if err := im.storeOne(ctx, c, a.Notes); err != nil {
+			if err := im.storeOne(ctx, c, made.origin, a.Notes); err != nil {
 				return err
 			}
 			im.change(made, func(shown *admin.Job) {
@@ -143,7 +143,7 @@ func (im *Importer) adjust(made *job, a admin.Activate) error {
 }
 
 // storeOne stores a candidate, unless the same was stored already.
-func (im *Importer) storeOne(ctx context.Context, c *candidate, notes string) error {
+func (im *Importer) storeOne(ctx context.Context, c *candidate, origin, notes string) error {
 	models := im.config.Models
 	if record := models.Lookup(c.version.ID.Name); record != nil {
 		if c.stored != 0 && record.Version(c.stored) != nil {
@@ -154,7 +154,7 @@ func (im *Importer) storeOne(ctx context.Context, c *candidate, notes string) er
 			return im.note(same.ID, notes)
 		}
 	}
-	pushed, err := im.push(ctx, c.version, uploadOrigin, false)
+	pushed, err := im.push(ctx, c.version, origin, false)
 	if err != nil {
 		return err
 	}

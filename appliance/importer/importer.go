@@ -74,6 +74,9 @@ type Config struct {
 	Goldens   func() Goldens // which are opened later
 	// Differences compares two versions: their tensors, declarations and files.
 	Differences func(from, to *edgewise.Version) []admin.Difference
+	// Fetch makes a folder with the files of the version that a reference of a registry names, and returns the reference by digest.
+	// progress is told bytes. Errors: Invalid, NotFound, Denied, Unavailable, Corrupt, TooLarge, Unsupported, Exhausted.
+	Fetch func(ctx context.Context, reference, folder string, progress func(done, total int64)) (pinned string, err error)
 	// Fit tells whether a model with so many bytes of parameters finds room in memory.
 	Fit func(ctx context.Context, parameterBytes int64) admin.Fit
 	// FollowLoad calls warming when the load of a version comes to its warm-up, until forget is called.
@@ -97,7 +100,9 @@ type Importer struct {
 	base    context.Context // of all work; ends with stop
 	stop    context.CancelFunc
 	turn    chan struct{} // holds one token
-	work    sync.WaitGroup
+	// fetching is full while a registry is asked
+	fetching chan struct{}
+	work     sync.WaitGroup
 
 	mu  sync.Mutex // guards all and the jobs in it
 	all map[string]*job
@@ -106,7 +111,7 @@ type Importer struct {
 // New opens the uploads that are in progress. Jobs of uploads that have arrived begin with Start of Uploads. Errors:
 // Internal (the folder).
 func New(c Config) (*Importer, error) {
-	im := &Importer{config: c, turn: make(chan struct{}, 1), all: map[string]*job{}}
+	im := &Importer{config: c, turn: make(chan struct{}, 1), fetching: make(chan struct{}, 1), all: map[string]*job{}}
 	im.base, im.stop = context.WithCancel(context.Background())
 	im.turn <- struct{}{}
 	var err error

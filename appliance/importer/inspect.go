@@ -50,9 +50,7 @@ func (im *Importer) prepare(ctx context.Context, made *job) error {
 	if kind == uploads.Backup {
 		return im.prepareRestore(ctx, made, data, folder)
 	}
-	if kind == "" {
-		im.setStep(made, stepUnpack, admin.StepSkipped)
-	} else if err := im.step(made, stepUnpack, func() error { return im.unpack(made, kind, data, folder) }); err != nil {
+	if err := im.open(ctx, made, kind, data, folder); err != nil {
 		return err
 	}
 	return im.step(made, stepInspect, func() error {
@@ -81,6 +79,18 @@ func verify(f uploads.File) error {
 	return edgewise.Errorf("importer.verify", edgewise.Corrupt,
 		"file %q did not arrive as it was sent: it has the SHA-256 %s, its sender said %s: upload it again",
 		f.Filename, f.Computed, f.SHA256)
+}
+
+// open lays the files of an upload into a folder, unless it is a file of its own.
+func (im *Importer) open(ctx context.Context, made *job, kind, data, folder string) error {
+	switch kind {
+	case "":
+		im.setStep(made, stepUnpack, admin.StepSkipped)
+		return nil
+	case uploads.Reference:
+		return im.step(made, stepFetch, func() error { return im.fetch(ctx, made, data, folder) })
+	}
+	return im.step(made, stepUnpack, func() error { return im.unpack(made, kind, data, folder) })
 }
 
 func (im *Importer) unpack(made *job, kind, data, folder string) error {

@@ -23,6 +23,7 @@ const maxJobs = 200
 // The steps of a job, in order.
 const (
 	stepVerify  = "verify"
+	stepFetch   = "fetch"
 	stepUnpack  = "unpack"
 	stepInspect = "inspect"
 	stepStore   = "store"
@@ -37,6 +38,7 @@ type job struct {
 	shown  admin.Job
 	file   uploads.File
 	found  []*candidate
+	origin string  // where its versions come from
 	backup *Backup // of a restore; nil: the job is none
 	cancel context.CancelFunc
 }
@@ -44,11 +46,14 @@ type job struct {
 // begin makes the job of a file that has arrived completely.
 func (im *Importer) begin(f uploads.File) {
 	steps := []string{stepVerify, stepUnpack, stepInspect, stepStore, stepLoad, stepWarm, stepReady}
-	if uploads.Archive(f.Filename) == uploads.Backup {
+	switch uploads.Archive(f.Filename) {
+	case uploads.Backup:
 		steps = []string{stepVerify, stepUnpack, stepInspect, stepRestore}
+	case uploads.Reference:
+		steps[1] = stepFetch
 	}
 	now := time.Now().UTC()
-	made := &job{file: f, shown: admin.Job{
+	made := &job{file: f, origin: uploadOrigin, shown: admin.Job{
 		ID: f.ID, State: admin.JobRunning, Filename: f.Filename, Model: f.Model, Size: f.Length,
 		SHA256: edgewise.Digest(f.Computed), Owner: f.Owner, Created: now, Expires: now.Add(uploads.Expiry),
 	}}

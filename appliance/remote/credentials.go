@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/fetch"
+	"github.com/edgewise-ai/edgewise/appliance/config"
 )
 
 // maxCredentials bounds files of credentials.
@@ -105,4 +107,24 @@ func readSecret(file string) ([]byte, error) {
 		err = errors.New("it is too large")
 	}
 	return data, err
+}
+
+// trustOf reads the keys that artifacts at a URL may be signed with. Errors: Denied.
+func trustOf(url string, r config.Registry) (trust fetch.Trust, err error) {
+	const op = "remote.trustOf"
+	if trust.Require = r.RequireSignature; r.TrustedKeys == "" || !isReference(url) {
+		return trust, nil
+	}
+	paths, err := filepath.Glob(filepath.Join(r.TrustedKeys, "*.pub"))
+	if err != nil {
+		return trust, edgewise.Errorf(op, edgewise.Denied, "%s: the folder of trusted keys %s cannot be read", url, r.TrustedKeys)
+	}
+	for _, path := range paths {
+		text, err := readSecret(path)
+		if err != nil {
+			return trust, edgewise.Errorf(op, edgewise.Denied, "%s: the trusted key %s cannot be read", url, path)
+		}
+		trust.Keys = append(trust.Keys, string(text))
+	}
+	return trust, nil
 }

@@ -54,7 +54,12 @@ func fake(ctx context.Context, r *fetch.Request, to fetch.Replies) error {
 		return fetch.Failf(fetch.Denied, "%v", err)
 	}
 	if r.Command == fetch.List {
-		return fakeList(filepath.Join(tree, "files"), to)
+		if strings.HasPrefix(r.URL, "oci://") {
+			if err := to.Send(fetch.Reply{Artifact: &fetch.Artifact{Digest: fakeDigest, Form: fetch.FormModel}}); err != nil {
+				return err
+			}
+		}
+		return fakeList(filepath.Join(tree, "files"), strings.HasPrefix(r.URL, "oci://"), to)
 	}
 	for _, e := range r.Files {
 		if err := fakeGet(filepath.Join(tree, "files"), e, r.Folder, to); err != nil {
@@ -64,7 +69,11 @@ func fake(ctx context.Context, r *fetch.Request, to fetch.Replies) error {
 	return nil
 }
 
-func fakeList(tree string, to fetch.Replies) error {
+// fakeDigest is that of the fake's artifact.
+const fakeDigest = "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+
+// fakeList lists files, with their digests where a registry does.
+func fakeList(tree string, digests bool, to fetch.Replies) error {
 	return filepath.WalkDir(tree, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -74,7 +83,11 @@ func fakeList(tree string, to fetch.Replies) error {
 			return err
 		}
 		name, _ := filepath.Rel(tree, path)
-		return to.Send(fetch.Reply{Entries: []fetch.Entry{{Name: name, Size: int64(len(data)), Tag: string(data), Changed: 1}}})
+		e := fetch.Entry{Name: name, Size: int64(len(data)), Tag: string(data), Changed: 1}
+		if digests {
+			e.SHA256 = digestOf(data)
+		}
+		return to.Send(fetch.Reply{Entries: []fetch.Entry{e}})
 	})
 }
 

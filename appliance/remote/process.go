@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +37,7 @@ var fileVariables = []string{
 func (t *Tree) access() child.Access {
 	a := child.Access{
 		Environment: append([]string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"}, t.environment...),
-		ReadPaths:   systemFiles, WritePaths: []string{t.folder}, Network: true,
+		ReadPaths:   slices.Concat(systemFiles, t.reads), WritePaths: []string{t.folder}, Network: true,
 	}
 	for _, entry := range t.environment {
 		name, value, _ := strings.Cut(entry, "=")
@@ -125,6 +126,9 @@ func (t *Tree) run(ctx context.Context, r *fetch.Request, each func(*fetch.Reply
 	}
 	given, err := credentialsOf(t.credentials, t.url)
 	if err != nil {
+		return err
+	}
+	if given.Trust, err = trustOf(t.url, t.registry); err != nil {
 		return err
 	}
 	r.URL, r.Credentials = t.url, given

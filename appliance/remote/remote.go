@@ -33,6 +33,8 @@ type Tree struct {
 	model       string   // as Repository.Model
 	environment []string // for the program
 	credentials string   // the file with credentials; empty: the environment's
+	registry    config.Registry
+	reads       []string // what the program may read beside its folder
 	reserve     int64    // bytes of the disk that stay free
 	maxBytes    int64    // of the files of one version
 	logger      *slog.Logger
@@ -50,21 +52,13 @@ type Tree struct {
 func Open(c config.Config, url string, modelFiles []string, logger *slog.Logger) *Tree {
 	sum := sha256.Sum256([]byte(url))
 	t := &Tree{
-		url: url, folder: filepath.Join(c.DataDir, "remote", hex.EncodeToString(sum[:8])), program: Program(),
+		url: url, folder: filepath.Join(c.DataDir, "remote", hex.EncodeToString(sum[:8])), program: fetch.Program(),
 		modelFiles: modelFiles, model: c.Repository.Name, environment: c.Environment, credentials: c.Repository.CredentialsFile,
-		reserve: int64(c.Store.ReserveBytes), maxBytes: int64(c.Upload.MaxBytes), logger: logger, busy: make(chan struct{}, 1),
+		registry: c.Registry,
+		reserve:  int64(c.Store.ReserveBytes), maxBytes: int64(c.Upload.MaxBytes), logger: logger, busy: make(chan struct{}, 1),
 	}
 	t.seen.Store(t.kept())
 	return t
-}
-
-// Program returns where edgewise-fetch is: in lib beside this program.
-func Program() string {
-	own, err := os.Executable()
-	if err != nil {
-		return ""
-	}
-	return filepath.Join(filepath.Dir(own), "lib", "edgewise-fetch")
 }
 
 // Tree returns the repository as it was seen last.

@@ -311,11 +311,13 @@ const (
 	Zip    = "zip"
 	Tar    = "tar"
 	Backup = "backup"
+	// Reference is none: the file has a reference of a registry, which has the files.
+	Reference = "reference"
 )
 
 // archives lists the ends of archives' names, and what they are.
 func archives() [][2]string {
-	return [][2]string{{".zip", Zip}, {".mar", Zip}, {".tar", Tar}, {".edgewise-backup", Backup}}
+	return [][2]string{{".zip", Zip}, {".mar", Zip}, {".tar", Tar}, {".edgewise-backup", Backup}, {".oci", Reference}}
 }
 
 // Archive tells by a file's name which kind of archive it is; "" for none.

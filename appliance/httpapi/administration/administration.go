@@ -53,6 +53,8 @@ type Deps struct {
 	Alerts *alerts.Alerts
 	// Recordings are recorded requests. Nil: the routes about them are not there.
 	Recordings Recordings
+	// Registries are OCI registries. Nil: the routes about them are not there.
+	Registries Registries
 	// Rollouts bring versions live by stages. Nil: the routes about them are not there.
 	Rollouts Rollouts
 	// System changes the system that the box runs on. Nil: the routes about it are not there.
@@ -83,6 +85,7 @@ func Register(s *httpapi.Server, deps Deps) {
 		{h.Hub != nil, h.activityRoutes},
 		{h.Alerts != nil, h.alertRoutes},
 		{h.Recordings != nil, h.recordingRoutes},
+		{h.Registries != nil, h.registryRoutes},
 		{h.Rollouts != nil, h.rolloutRoutes},
 	} {
 		if part.there {

@@ -21,7 +21,7 @@ type commands struct{ *cli.Program }
 func Command(program *cli.Program) *cobra.Command {
 	p := commands{program}
 	return cli.Group("model", "Upload, list, compare, activate, roll back, rename and delete models",
-		p.push(), p.importFolder(), p.list(), p.show(), p.diff(), p.propose(), p.promote(),
+		p.push(), p.pull(), p.sign(), p.importFolder(), p.list(), p.show(), p.diff(), p.propose(), p.promote(),
 		p.rollback(), p.rename(), p.remove())
 }
 

@@ -25,17 +25,21 @@ func (p commands) push() *cobra.Command {
 	var version int64
 	var stage bool
 	cmd := &cobra.Command{
-		Use:   "push NAME PATH...",
-		Short: "Upload a model file, or a folder of files, as a new version and make it live",
+		Use:   "push NAME PATH... | push NAME[:VERSION] oci://REGISTRY/REPOSITORY:TAG",
+		Short: "Upload a model file, or a folder of files, as a new version and make it live; or publish a version in a registry",
 		Long: "Push uploads PATH: the file of a model, such as model.onnx, or a folder with it and what belongs to it (config.pbtxt, labels).\n" +
 			"Files in which an .onnx file keeps its weights, such as net.onnx.data, are uploaded with it; more files may be named behind it.\n" +
 			"An ensemble is a configuration alone: one .pbtxt, .yaml or .json file, or a folder with it.\n" +
 			"The box loads the version before it makes it live; when that fails, what was live stays live,\n" +
-			"and the next push replaces the version that failed, unless its number was chosen.",
+			"and the next push replaces the version that failed, unless its number was chosen.\n" +
+			"With oci:// the box publishes a version that it has, the live one or VERSION, in an OCI registry, with the credentials of the box.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			return cli.Arguments("NAME", "PATH")(cmd, args[:min(len(args), 2)])
 		},
 		RunE: p.Boxed(func(ctx context.Context, box *client.Client, args []string) error {
+			if strings.HasPrefix(args[1], client.RegistryScheme) {
+				return p.publish(ctx, box, args)
+			}
 			v, err := pathVersion(formatsOf(ctx, box), args[0], args[1], args[2:]...)
 			if err != nil {
 				return err

@@ -738,6 +738,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/models/{model}/versions/{version}/publish": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Publish a version in an OCI registry
+         * @description The box sends what the registry lacks of the version's files, with its own credentials, and answers when the tag is there. Errors
+         *     of the registry are 403 (credentials), 404 (the repository) and 503 (it does not answer).
+         */
+        post: operations["publishVersion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/models/{model}/versions/{version}/configuration": {
         parameters: {
             query?: never;
@@ -1200,8 +1221,9 @@ export interface paths {
         put?: never;
         /**
          * Begin an upload (tus creation)
-         * @description `Upload-Metadata` holds base64 values: `filename` (required; its end says what it is: .onnx, .wasm, .zip, .mar, .tar, and
-         *     .edgewise-backup for a restore), `model` (the name to store it under; from the file name when it is left out),
+         * @description `Upload-Metadata` holds base64 values: `filename` (required; its end says what it is: .onnx, .wasm, .zip, .mar, .tar,
+         *     .edgewise-backup for a restore, and .oci for a text that is a reference of an OCI registry, oci://registry/name:tag, from
+         *     which the box fetches the version), `model` (the name to store it under; from the file name when it is left out),
          *     `sha256` (64 hexadecimal digits of the whole file, checked after the last byte), `notes`, and `activate` (`true`: do
          *     not wait for a person after the inspection). At most 2 uploads of a person at once, and 8 of everybody (429). An upload
          *     that would not leave the disk its reserve is refused with 507 before a byte is sent, and the message says what is free.
@@ -2388,6 +2410,16 @@ export interface components {
         Rename: {
             name: components["schemas"]["Name"];
         };
+        PublishVersion: {
+            /** @description registry/name:tag, oci:// may stand before it */
+            reference: string;
+        };
+        PublishedVersion: {
+            /** @description with the digest in place of the tag */
+            reference: string;
+            /** @description of the manifest, as sha256:HEX */
+            digest: string;
+        };
         /** @description how versions go live that an upload brings */
         RolloutSettings: {
             /** @description without a version; absent: they go live at once */
@@ -2910,7 +2942,7 @@ export interface components {
         };
         JobStep: {
             /** @enum {string} */
-            name: "verify" | "unpack" | "inspect" | "store" | "load" | "warm" | "ready" | "restore";
+            name: "verify" | "unpack" | "fetch" | "inspect" | "store" | "load" | "warm" | "ready" | "restore";
             /** @enum {string} */
             state: "waiting" | "running" | "done" | "failed" | "skipped";
             started?: components["schemas"]["Time"];
@@ -4780,6 +4812,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Proposal"][];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    publishVersion: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+                version: components["parameters"]["version"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PublishVersion"];
+            };
+        };
+        responses: {
+            /** @description What was published */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PublishedVersion"];
                 };
             };
             default: components["responses"]["Error"];
