@@ -140,8 +140,11 @@ func TestTheLayersOfAnImageAreUnpackedOverOneAnother(t *testing.T) {
 		layers [][]string
 		want   []string // names whose content is that of the entry
 	}{
-		{"a model", [][]string{{"bin/sh", "etc/passwd"}, {"models/", "models/config.pbtxt", "models/1/model.onnx"}},
-			[]string{"config.pbtxt", "1/model.onnx"}},
+		{
+			"a model",
+			[][]string{{"bin/sh", "etc/passwd"}, {"models/", "models/config.pbtxt", "models/1/model.onnx"}},
+			[]string{"config.pbtxt", "1/model.onnx"},
+		},
 		{"with a point", [][]string{{"./models/model.onnx", "./other/x"}}, []string{"model.onnx"}},
 		{"with a slash", [][]string{{"/models/model.onnx"}}, []string{"model.onnx"}},
 		{"a file is removed", [][]string{{"models/a", "models/b"}, {"models/.wh.a"}}, []string{"b"}},

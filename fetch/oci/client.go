@@ -125,6 +125,7 @@ func (c *client) repository(ctx context.Context, url string) (*remote.Repository
 	repo := &remote.Repository{
 		Client: c.client, Reference: registry.Reference{Registry: ref.Registry, Repository: ref.Repository},
 		TagListMaxPages: maxPages, ReferrerListMaxPages: maxPages, MaxMetadataBytes: maxManifest,
+		SkipReferrersGC: true, // many registries do not let anybody delete
 	}
 	repo.PlainHTTP = onLoopback(ref.Registry) && c.speaksPlain(ctx, ref.Host())
 	return repo, ref.Reference, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"testing"
 
 	"aead.dev/minisign"
@@ -107,6 +108,9 @@ func TestASignatureOfATrustedKeyIsRequiredWhereTheBoxSaysSo(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s, referrers: %v", c.name, api), func(t *testing.T) {
 				s := newServer(t, registry.WithReferrersSupport(api))
+				s.set(func(w http.ResponseWriter, r *http.Request) bool { // as many registries do
+					return r.Method == http.MethodDelete && status(http.StatusMethodNotAllowed)(w, r)
+				})
 				url := "oci://" + s.host + "/box/cat:1"
 				publish(t, url, map[string]string{"model.onnx": random(1000)})
 				p, err := open(context.Background(), url, fetch.Credentials{}, waits)
