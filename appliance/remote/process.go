@@ -83,7 +83,7 @@ func (t *Tree) start() (*running, error) {
 	defer func() { _ = toWrite.Close() }()
 	r := &running{Client: fetch.NewClient(in, out), in: in, out: out}
 	c := child.Command{Access: t.access(), Input: toRead, Output: toWrite, Line: t.line, Unprotected: t.unprotected}
-	limits := child.Limits{Memory: maxMemory, AnyFileSize: true}
+	limits := child.Limits{Memory: t.memory, AnyFileSize: true}
 	release, err := c.Program([]string{t.program}, limits, child.Permission{Network: true})
 	if err == nil {
 		r.Process, err = child.Start(c)

@@ -35,6 +35,7 @@ type Tree struct {
 	credentials string   // the file with credentials; empty: the environment's
 	registry    config.Registry
 	reads       []string // what the program may read beside its folder
+	memory      uint64   // bytes of the program's own
 	reserve     int64    // bytes of the disk that stay free
 	maxBytes    int64    // of the files of one version
 	logger      *slog.Logger
@@ -54,8 +55,8 @@ func Open(c config.Config, url string, modelFiles []string, logger *slog.Logger)
 	t := &Tree{
 		url: url, folder: filepath.Join(c.DataDir, "remote", hex.EncodeToString(sum[:8])), program: fetch.Program(),
 		modelFiles: modelFiles, model: c.Repository.Name, environment: c.Environment, credentials: c.Repository.CredentialsFile,
-		registry: c.Registry,
-		reserve:  int64(c.Store.ReserveBytes), maxBytes: int64(c.Upload.MaxBytes), logger: logger, busy: make(chan struct{}, 1),
+		registry: c.Registry, memory: maxMemory, reserve: int64(c.Store.ReserveBytes), maxBytes: int64(c.Upload.MaxBytes),
+		logger: logger, busy: make(chan struct{}, 1),
 	}
 	t.seen.Store(t.kept())
 	return t
