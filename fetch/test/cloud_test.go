@@ -464,26 +464,29 @@ func TestAKilledProgramContinues(t *testing.T) {
 	url, folder := "s3://"+between.address+"/bucket/models", t.TempDir()
 	entries, err := startProgram(t, s.env).list(url)
 	must(t, err)
-	kills := 0
-	for {
+	const kills, part = 2, 20 << 20 // a program is killed when a part has come
+	for attempt := range kills + 1 {
 		p := startProgram(t, s.env)
+		begun := between.bodies.Load()
+		between.edit.Store(new(func(r *http.Response) error {
+			r.Body = &spoiled{r.Body, func(read []byte) (int, error) {
+				if attempt < kills && between.bodies.Load()-begun > part {
+					_ = syscall.Kill(p.Process.Pid, syscall.SIGKILL)
+				}
+				return len(read), nil
+			}}
+			return nil
+		}))
 		err := p.Do(&fetch.Request{Command: fetch.Get, URL: url, Folder: folder, Files: entries}, func(r *fetch.Reply) error {
 			if r.Failure != nil {
 				t.Error(r.Failure)
 			}
-			if r.Progress != nil && r.Progress.Bytes > 6<<20 {
-				return syscall.Kill(p.Process.Pid, syscall.SIGKILL)
-			}
 			return nil
 		})
 		p.end()
-		if err == nil {
-			break
+		if killed := err != nil; killed != (attempt < kills) {
+			t.Errorf("attempt %d: %v", attempt+1, err)
 		}
-		kills++
-	}
-	if kills == 0 {
-		t.Error("it was never killed")
 	}
 	wantFile(t, folder, content)
 	if got := between.bodies.Load(); got > int64(len(content))*3/2 {
