@@ -11,11 +11,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,14 +59,6 @@ func serveRegistry(t *testing.T) *ociRegistry {
 		if time.Now().After(deadline) {
 			t.Fatal("the registry does not answer")
 		}
-	}
-}
-
-// signal stops the registry for a while, or lets it go on.
-func (r *ociRegistry) signal(t *testing.T, s syscall.Signal) {
-	t.Helper()
-	if err := r.cmd.Process.Signal(s); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -261,20 +256,20 @@ func TestAPullThatWasKilledGoesOnWithTheNextStart(t *testing.T) {
 	from, to := serveReady(t, t.TempDir()), serveReady(t, data)
 	from.must("model", "push", "anchors", stepFolder(t, 128<<20))
 	from.must("model", "push", "anchors", "oci://"+r.host+"/models/anchors:1")
+	slow, proceed := holdAfter(t, r.host, 16<<20)
 	pull := make(chan struct{})
 	go func() {
 		defer close(pull)
-		_, _, _ = to.run("model", "pull", r.host+"/models/anchors:1")
+		_, _, _ = to.run("model", "pull", slow+"/models/anchors:1")
 	}()
 	part := awaitPart(t, filepath.Join(data, "pulls"))
-	r.signal(t, syscall.SIGSTOP)
 	to.kill()
 	<-pull
 	if _, err := os.Stat(part); err != nil {
-		t.Fatal("it was whole before the box was killed")
+		t.Fatal("the part went with the box")
 	}
+	proceed()
 	again := serveReady(t, data)
-	r.signal(t, syscall.SIGCONT)
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		if m, err := again.client.Model(context.Background(), "anchors"); err == nil && len(m.Versions) == 1 {
 			break
@@ -287,6 +282,36 @@ func TestAPullThatWasKilledGoesOnWithTheNextStart(t *testing.T) {
 		t.Errorf("it has %s", filesOf(got))
 	}
 }
+
+// holdAfter starts a proxy of a server that sends no more than n bytes of an answer until proceed is called.
+func holdAfter(t *testing.T, host string, n int64) (address string, proceed func()) {
+	t.Helper()
+	open := make(chan struct{})
+	proceed = sync.OnceFunc(func() { close(open) })
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: host})
+	proxy.FlushInterval = -1
+	proxy.ModifyResponse = func(res *http.Response) error {
+		gate := readerFunc(func([]byte) (int, error) {
+			<-open
+			return 0, io.EOF
+		})
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(io.LimitReader(res.Body, n), gate, res.Body), res.Body}
+		return nil
+	}
+	s := httptest.NewServer(proxy)
+	t.Cleanup(func() {
+		proceed()
+		s.Close()
+	})
+	return strings.TrimPrefix(s.URL, "http://"), proceed
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // awaitPart waits for the beginning of a file that is being fetched.
 func awaitPart(t *testing.T, folder string) string {
