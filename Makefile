@@ -20,9 +20,9 @@ export CGO_ENABLED := 1
 export CGO_CFLAGS  := -O2 -g
 
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript sdk/gallery configs/demo/steps -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml api/inference.yaml api/inference/grpc_service.proto
-.PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
+.PHONY: triton-examples runtime-gpu gpu-stub vulkan-test gpu-test ptx arm64-test arm64-tools
 
-.PHONY: fetch registry-test cloud-test webui page-long pictures browser samples bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client rest-client openai-client python python-models triton-python frameworks torch llama steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test cluster-test image image-test image-tools clean
+.PHONY: fetch haproxy proxy-test registry-test cloud-test webui page-long pictures browser samples bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client rest-client openai-client python python-models triton-python frameworks torch llama steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test cluster-test driver-mesa driver-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -63,8 +63,9 @@ frameworks:
 
 ## llama: the backend of GGUF files: llama.cpp's libraries, from npm (11 MB), and the program that serves models with them
 LLAMA := $(BIN)/lib/backends/llama
+LLAMA_ARCH ?=
 llama: $(LLAMA)/edgewise-llama
-	@configs/llama/fetch.sh $(CACHE)/runtime $(LLAMA)
+	@configs/llama/fetch.sh $(CACHE)/runtime $(LLAMA) $(LLAMA_ARCH)
 	@cp backends/llama/backend.yaml $(LLAMA)
 $(LLAMA)/edgewise-llama: backends/llama/llama.cpp backends/llama/runtime.hpp backends/cpp/edgewise_backend.hpp | tools-present
 	@mkdir -p $(@D)
@@ -75,11 +76,32 @@ fetch: $(BIN)/lib/edgewise-fetch
 $(BIN)/lib/edgewise-fetch: $(shell find fetch api/fetch -name '*.go' -o -name 'go.*') | tools-present
 	cd fetch && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(CURDIR)/$@ .
 
-## registry-test: boxes against Debian's docker-registry, with signatures of Debian's minisign
-registry-test: build fetch
+## registry-test: boxes and the page against Debian's docker-registry, with signatures of Debian's minisign
+registry-test: build fetch browser
 	@command -v docker-registry >/dev/null || configs/debian/install.sh "the registry of the tests is" docker-registry
 	@command -v minisign >/dev/null || configs/debian/install.sh "keys are made by" minisign
-	$(GO) test -count=1 -tags registry ./test/e2e -run 'Registry|NoTrustedKey|PullThatWasKilled'
+	$(GO) test -count=1 -tags registry ./test/e2e -run 'Registry|NoTrustedKey|PullThatWasKilled|Fleet'
+	$(GO) test -count=1 -tags registry ./test/browser -run '^TestThePageFollowsAPull$$'
+
+## proxy-test: three boxes behind Debian's HAProxy with configs/proxy/haproxy.cfg: replicas that are killed, drained, busy
+proxy-test: build wabt haproxy
+	$(GO) test -count=1 -tags proxy -v ./test/e2e -run '^(TestAProxyInFrontOfReplicas|TestNoRequestFailsWhileReplicasEnd|TestReplicasThatCannotAnswer)$$'
+
+# haproxy: the proxy in front of replicas
+haproxy:
+	@command -v haproxy >/dev/null || configs/debian/install.sh "replicas are reached through" haproxy
+
+## triton-examples: the examples of Triton's Python backend with Triton's own clients; TRITON=folder has copies of the repositories
+##   python_backend, client and common of triton-inference-server; the ports 8000 to 8002 are those of a network of its own
+TRITON ?=
+TRITON_CLIENT := python3-geventhttpclient python3-rapidjson python3-packaging python3-torchvision python3-pil
+triton-examples: build torch grpc-client rest-client
+	@test -d "$(TRITON)/python_backend" || { echo "want TRITON=folder, with python_backend, client and common of triton-inference-server in it"; exit 1; }
+	@/usr/bin/python3 -c 'import geventhttpclient, rapidjson, packaging, torchvision, PIL' >/dev/null 2>&1 || \
+	  configs/debian/install.sh "Triton's clients and examples need" $(TRITON_CLIENT)
+	$(GO) test -c -o $(CACHE)/triton-examples.test ./test/e2e
+	cd test/e2e && unshare --map-root-user --net sh -c 'ip link set lo up && exec "$$@"' - $(CURDIR)/$(CACHE)/triton-examples.test \
+	  -test.v -test.run '^TestTritonsExamples$$' -e2e.triton-sources $(abspath $(TRITON))
 
 ## runtime-gpu: ONNX Runtime's providers for CUDA and TensorRT beside it, from npm (179 MB); NVIDIA's own libraries are not part of it
 runtime-gpu: runtime
@@ -89,6 +111,15 @@ runtime-gpu: runtime
 gpu-stub: build wabt
 	@configs/runtime/fetch-gpu.sh $(CACHE)/runtime $(CACHE)/gpu
 	$(GO) test -count=1 -tags gpustub ./test/gpu
+
+## vulkan-test: what of Vulkan devices takes long, on Mesa's lavapipe (11 MB): generated models, the demo's, and a device that is lost LOSSES times under load
+LOSSES ?= 1000
+LAVAPIPE := $(CACHE)/vulkan/lvp.json
+vulkan-test: build models browser
+	@configs/vulkan/fetch.sh $(CACHE)/vulkan
+	@ls /usr/lib/*/libLLVM-15.so.1 >/dev/null 2>&1 || configs/debian/install.sh "lavapipe compiles shaders with" libllvm15
+	$(GO) test -count=1 -timeout 60m -v ./test/vulkan -args -vulkan.models 300 -vulkan.driver $(CURDIR)/$(LAVAPIPE)
+	$(GO) test -count=1 -timeout 6h -v -run Vulkan ./test/e2e -args -e2e.vulkan $(CURDIR)/$(LAVAPIPE) -e2e.vulkan-demo -e2e.losses $(LOSSES)
 
 ## gpu-test: the bundle for a machine with a GPU in dist/gpu-test, and its script run against stand-ins; GENERATION=90 is Hopper
 GENERATION ?= 90
@@ -128,9 +159,9 @@ demo-steps: steps
 # largest. "go vet -race ./..." has looked at all of them, and compiled most; the timeout ends what hangs. A program with the detector
 # sleeps for a second when it ends, which boxes in tests would wait for each time they ask a child what runtime there is.
 PLAIN := ./test/browser ./test/e2e ./test/sdk ./test/fault ./test/native ./test/differential ./test/backends \
-  ./test/arch ./test/bench ./test/gguf ./test/image ./test/onnxgen ./test/packages ./wasm/fuel ./wasm/kernel ./wasm/kernel/jpeg
+  ./test/vulkan ./test/arch ./test/bench ./test/gguf ./test/image ./test/onnxgen ./test/packages ./wasm/fuel ./wasm/kernel ./wasm/kernel/jpeg
 LONG  := ./appliance ./wasm ./test/isolation ./store ./appliance/external
-RUN   := $(GO) test -ldflags=-w -vet=off -p 2 -timeout 60m
+RUN   := $(GO) test -ldflags=-w -vet=off -p 2 -timeout 2h
 RACED  = GORACE=atexit_sleep_ms=0 $(RUN) -race $(LONG) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(PLAIN))")
 define TEST
 $(RUN) -trimpath $(PLAIN) & plain=$$!; raced=0; \
@@ -149,10 +180,11 @@ quick: tools-present
 	@base=$$(git merge-base HEAD main 2>/dev/null || git rev-parse HEAD); \
 	[ "$$base" != "$$(git rev-parse HEAD)" ] || [ -n "$$(git status --porcelain)" ] || base=HEAD~1; \
 	changed=$$({ git diff --name-only $$base; git ls-files --others --exclude-standard; } | \
-	  sed -n '/^test\//d; s|/[^/]*\.go$$||p; s|^[^/]*\.go$$|.|p' | sort -u | \
+	  sed -n '/^\(test\|fetch\)\//d; s|/[^/]*\.go$$||p; s|^[^/]*\.go$$|.|p' | sort -u | \
 	  while read -r folder; do ls $$folder/*.go >/dev/null 2>&1 && echo ./$$folder; done); \
 	echo "changed:" $$changed; \
-	$(GO) build ./... && $(GO) vet $$changed ./test/arch && $(GO) test $$changed ./test/arch
+	$(GO) build ./... && $(GO) vet $$changed ./test/arch && $(GO) test $$changed ./test/arch && \
+	{ git diff --quiet $$base -- fetch || { cd fetch && $(GO) test ./download ./oci; }; }
 
 ## cloud-test: model repositories in real servers of S3, Google Cloud Storage and Azure, from their sources and npm; the first time takes long
 CLOUD := $(CACHE)/cloud
@@ -224,6 +256,9 @@ soak: build models
 	$(GO) test -count=1 -timeout 24h ./test/e2e -run '^(TestSoak|TestHotSwapUnderLoad|TestRecordedRequestsReplayBitForBit|TestAGoodVersionIsRolledOutWithoutAFalseAlarm)$$' -e2e.soak=$(SOAK) -e2e.swaps=$(SWAPS) -e2e.replays=$(REPLAYS) -e2e.rolled=$(ROLLED) -v
 
 ## bench: the tables of docs/benchmarks, as ratios within one run; one of them: make bench TABLE=engine, ONLY=tiny/16; this build against another: AGAINST=old/edgewise;
+##   TABLE=tuning, which takes hours: what tunings choose against all combinations; ONLY=mlp, REPEATS=3 tunings of each, LIMIT=60s for one of them;
+##   TABLE=fits, as root, which takes hours and 12 GB of disk: more models than fit into 4 GiB, REQUESTS=2000 of each workload, WITHIN=10m at most;
+##   a tenth of the sizes: ONLY=tenth/zipf/1, ONLY=tenth/pinned, or ONLY=tenth for all of them;
 ##   TABLE=peers, which takes hours: with load generators that are not ours, and another server of the v2 protocol by PEER=host:port PEER_GRPC=host:port (docs/benchmarks/peers.md)
 TABLE ?= all
 ONLY  ?=
@@ -231,8 +266,12 @@ AGAINST ?=
 PEER    ?=
 PEER_GRPC ?=
 ROUNDS  ?= 5
-bench: build models steps python grpc-client torch wabt bench-node $(if $(filter peers,$(TABLE)),peers-tools)
-	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)" -against "$(AGAINST)" -rounds $(ROUNDS) -peer "$(PEER)" -peer-grpc "$(PEER_GRPC)"
+REQUESTS ?= 100000
+WITHIN ?= 0
+REPEATS ?= 10
+LIMIT ?= 5m
+bench: build models steps python grpc-client torch wabt bench-node haproxy $(if $(filter peers,$(TABLE)),peers-tools)
+	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)" -against "$(AGAINST)" -rounds $(ROUNDS) -requests $(REQUESTS) -within $(WITHIN) -repeats $(REPEATS) -limit $(LIMIT) -peer "$(PEER)" -peer-grpc "$(PEER_GRPC)"
 
 # bench-node: the packages of the server on Node.js that the benchmarks compare with, without running their scripts
 bench-node: $(CACHE)/bench-node/.installed
@@ -260,17 +299,22 @@ proto: tools-present
 PACKAGES := dist/packages
 KEYS     ?= $(CACHE)/image/keys
 IMAGE    := dist/image
-VERSION  ?= $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' appliance/doc.go)
+VERSION  ?= $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' appliance/*.go)
 ARCHES   ?= amd64
-CROSS_arm64 := CC=aarch64-linux-gnu-gcc
+CROSS_arm64 := CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++
+# what packages and containers are made of, in dist/linux-$$arch
+define PROGRAM
+configs/runtime/fetch.sh $(CACHE)/runtime dist/linux-$$arch/lib $$arch; \
+case $$arch in arm64) cross="$(CROSS_arm64)" ;; *) cross= ;; esac; \
+env GOOS=linux GOARCH=$$arch $$cross $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o dist/linux-$$arch/edgewise ./cmd/edgewise; \
+(cd fetch && env CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o $(CURDIR)/dist/linux-$$arch/lib/edgewise-fetch .); \
+env $$cross $(MAKE) --no-print-directory llama LLAMA=dist/linux-$$arch/lib/backends/llama LLAMA_ARCH=$$arch
+endef
 deb: webui tools-present
 	@command -v minisign >/dev/null || { echo "packages are signed: sudo apt-get install minisign"; exit 1; }
 	configs/image/keys.sh $(KEYS)
 	@for arch in $(ARCHES); do \
-	  configs/runtime/fetch.sh $(CACHE)/runtime dist/linux-$$arch/lib $$arch; \
-	  case $$arch in arm64) cross="$(CROSS_arm64)" ;; *) cross= ;; esac; \
-	  env GOOS=linux GOARCH=$$arch $$cross $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o dist/linux-$$arch/edgewise ./cmd/edgewise; \
-	  (cd fetch && env CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o $(CURDIR)/dist/linux-$$arch/lib/edgewise-fetch .); \
+	  $(PROGRAM); \
 	  KEYS=$(KEYS) SIGN=$(KEYS)/edgewise.key configs/packages/deb.sh $$arch dist/linux-$$arch/edgewise dist/linux-$$arch/lib $(VERSION) $(PACKAGES); done
 
 ## deb-test: the package in a clean Debian 12: install, serve, upgrade, purge; as root, with mmdebstrap
@@ -281,10 +325,7 @@ deb-test: deb models
 ## oci: the container image, as an OCI image layout in dist/oci, without a container engine; for arm64 too: make oci ARCHES="amd64 arm64"
 oci: webui tools-present
 	@for arch in $(ARCHES); do \
-	  configs/runtime/fetch.sh $(CACHE)/runtime dist/linux-$$arch/lib $$arch; \
-	  case $$arch in arm64) cross="$(CROSS_arm64)" ;; *) cross= ;; esac; \
-	  env GOOS=linux GOARCH=$$arch $$cross $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o dist/linux-$$arch/edgewise ./cmd/edgewise; \
-	  (cd fetch && env CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o $(CURDIR)/dist/linux-$$arch/lib/edgewise-fetch .); \
+	  $(PROGRAM); \
 	  configs/oci/oci.sh $$arch dist/linux-$$arch/edgewise dist/linux-$$arch/lib $(VERSION) $(CACHE)/oci dist/oci; done
 
 ## oci-test: that image checked, and run with a read-only root, as nobody, with a repository at /mnt/models; as root
@@ -297,16 +338,29 @@ arm64-test: arm64-tools
 	env GOOS=linux GOARCH=arm64 $(CROSS_arm64) $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o dist/linux-arm64/edgewise ./cmd/edgewise
 	$(GO) test -count=1 -v ./test/e2e -run '^TestTheProgramForARM64Answers$$' -e2e.arm64 $(CURDIR)/dist/linux-arm64/edgewise -e2e.arm64-runtime $(CURDIR)/dist/linux-arm64/lib/libonnxruntime.so.1
 
-ARM64_TOOLS := gcc-aarch64-linux-gnu libc6-dev-arm64-cross libstdc++6-arm64-cross qemu-user-static
+ARM64_TOOLS := gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross libstdc++6-arm64-cross qemu-user-static
 arm64-tools: tools-present
-	@{ command -v aarch64-linux-gnu-gcc && command -v qemu-aarch64-static && test -e /usr/aarch64-linux-gnu/lib/libstdc++.so.6; } >/dev/null 2>&1 || \
+	@{ command -v aarch64-linux-gnu-gcc && command -v aarch64-linux-gnu-g++ && command -v qemu-aarch64-static && test -e /usr/aarch64-linux-gnu/lib/libstdc++.so.6; } >/dev/null 2>&1 || \
 	  configs/debian/install.sh "the program for arm64 is made and tried with" $(ARM64_TOOLS)
 
-## cluster-test: the Helm chart and KServe's objects against a real API server; the first time it is built, in some ten minutes. KSERVE=folder with KServe's resource definitions
+## cluster-test: the Helm chart and KServe's objects against a real API server, and the container on a node, as root; the first time it is built, in half an hour. KSERVE=folder with KServe's resource definitions; ROLLOUTS=50
 KSERVE ?=
-cluster-test: tools-present
+ROLLOUTS ?= 3
+cluster-test: tools-present oci
 	test/cluster/tools.sh $(CACHE)/cluster
-	$(GO) test -count=1 -tags cluster -v ./test/cluster -args -cluster.tools $(CURDIR)/$(CACHE)/cluster -cluster.kserve "$(KSERVE)"
+	$(GO) test -count=1 -timeout 4h -tags cluster -v ./test/cluster -args -cluster.tools $(CURDIR)/$(CACHE)/cluster -cluster.kserve "$(KSERVE)" \
+	  -cluster.image $(CURDIR)/dist/oci -cluster.rollouts $(ROLLOUTS)
+
+## driver-mesa: the driver extension with Mesa's Vulkan drivers for Intel and AMD and their firmware, of the release of Debian that the image has
+DRIVERS := dist/drivers
+driver-mesa: image-tools
+	configs/image/keys.sh $(KEYS)
+	configs/drivers/mesa.sh $(CACHE)/image $(KEYS) $(DRIVERS)
+
+## driver-test: the extension mesa in the image's part of Debian, without its kernel, serves a model; and the script for NVIDIA's over stand-ins; as root
+driver-test: deb driver-mesa
+	$(GO) test -count=1 -v -tags drivers -run '^(TestTheExtensionMesaServes|TestNVIDIAsExtensionIsMadeOfItsPackages)$$' ./test/packages -args -base $(CURDIR)/$(CACHE)/image/base.tar \
+	  -program $(CURDIR)/dist/linux-amd64/edgewise -runtime $(CURDIR)/dist/linux-amd64/lib -drivers $(CURDIR)/$(DRIVERS) -keys $(abspath $(KEYS))
 
 ## image: the disk image, its update bundle, checksums and signature, into dist/image, with ARCH=arm64 into dist/image/arm64; KEYS are throw-away unless they are there
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
@@ -315,9 +369,9 @@ export ARCH
 # the amd64 image keeps its place
 ARCHED := $(if $(filter amd64,$(ARCH)),,/$(ARCH))
 image: ARCHES := $(ARCH)
-image: image-tools deb models
+image: image-tools deb models $(if $(filter amd64,$(ARCH)),driver-mesa)
 	configs/image/keys.sh $(KEYS)
-	configs/image/slot.sh $(VERSION) $(PACKAGES)/edgewise_$(VERSION)_$(ARCH).deb $(KEYS)/ca.pem $(CACHE)/image$(ARCHED) $(IMAGE)$(ARCHED)
+	configs/image/slot.sh $(VERSION) $(PACKAGES)/edgewise_$(VERSION)_$(ARCH).deb $(KEYS)/ca.pem $(CACHE)/image$(ARCHED) $(IMAGE)$(ARCHED) $(DRIVERS)
 	configs/image/disk.sh $(VERSION) $(CACHE)/image$(ARCHED) $(IMAGE)$(ARCHED)
 	configs/image/bundle.sh $(VERSION) $(KEYS) $(IMAGE)$(ARCHED)
 	configs/image/release.sh $(VERSION) $(KEYS) $(IMAGE)$(ARCHED)
@@ -329,10 +383,11 @@ image-tools:
 	  { echo "an image needs: sudo apt-get install $(IMAGE_TOOLS)"; exit 1; }
 
 ## image-test: the image under QEMU, without KVM, as root; all steps, or with ONLY=step,step some of them, or ARCH=arm64 ONLY=boot,claim,model,good;
-##   inspect boot claim model good upload refused update cuts started keep fallback poison restarts reset offline clock secure forged;
+##   inspect boot claim model good upload driver refused update cuts started keep fallback poison restarts reset offline clock secure forged
+##   graphics refusals pair;
 ##   IMAGE_TEST="-patience 40m" on a busy machine, "-cuts 300 -boots 40" for more cuts of the power
 image-test: image
-	configs/image/slot.sh $(VERSION)+next $(PACKAGES)/edgewise_$(VERSION)_$(ARCH).deb $(KEYS)/ca.pem $(CACHE)/image$(ARCHED) $(IMAGE)$(ARCHED)
+	configs/image/slot.sh $(VERSION)+next $(PACKAGES)/edgewise_$(VERSION)_$(ARCH).deb $(KEYS)/ca.pem $(CACHE)/image$(ARCHED) $(IMAGE)$(ARCHED) $(DRIVERS)
 	configs/image/bundle.sh $(VERSION)+next $(KEYS) $(IMAGE)$(ARCHED)
 	$(GO) test -count=1 -timeout 0 -v -run '^TestImage$$' ./test/image -args -arch $(ARCH) -image $(IMAGE)$(ARCHED) -keys $(KEYS) -version $(VERSION) -newer $(VERSION)+next -only "$(ONLY)" $(IMAGE_TEST)
 

@@ -21,6 +21,9 @@ type Format struct {
 	External bool
 	// Untried says that no request is made up to try its versions: they may do anything with it.
 	Untried bool
+	// GPUMemory is what an instance of its versions takes of a GPU, in bytes, unless they say so; 0: it is estimated from
+	// their weights.
+	GPUMemory int64
 	// Remote says that its versions run in a server beside the box: a run takes no core of the box, and waits for an answer.
 	Remote bool
 }

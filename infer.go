@@ -85,10 +85,16 @@ type Timing struct {
 	Queue  time.Duration // from arrival to the start of its execution
 	Input  time.Duration // preparing the input tensors
 	Infer  time.Duration // running
+	Wake   time.Duration // of Queue: the start of a process that had given its memory to others, for this request's batch
 	Output time.Duration // reading the output tensors
 	Batch  int           // elements in the executed batch
 	// from the arrival to the first response of a decoupled model; 0 for other models
 	First time.Duration
+	// Of Queue, see Explain: until the request was queued, for its sequence, and for other things than requests of its own
+	// model, of which so many ran before it.
+	Prepared, Sequence time.Duration
+	Waits              []Wait
+	Ahead              int
 	// what a WebAssembly step used for that batch, or an ensemble's steps together; zero for other models
 	Guest Usage
 }
@@ -98,6 +104,7 @@ func (t *Timing) Add(other Timing) {
 	t.Queue += other.Queue
 	t.Input += other.Input
 	t.Infer += other.Infer
+	t.Wake += other.Wake
 	t.Output += other.Output
 	t.Guest = t.Guest.Add(other.Guest)
 }
@@ -195,16 +202,6 @@ func (x Exchange) moved(req *Request, err error) bool {
 	}
 	req.Model = now
 	return true
-}
-
-// Frontends receives the requests of the frontends of the inference protocol. Each request is passed once, to one of
-// the two methods.
-type Frontends interface {
-	// Answer answers req, delivers the answer and counts the request by how that ended. Errors: those of Inferer, and of
-	// x.Deliver; the response has been released then.
-	Answer(ctx context.Context, req *Request, x Exchange) (*Response, error)
-	// Refuse counts a request to id that could not be read, or may not run. took is the time since it arrived.
-	Refuse(ctx context.Context, id ModelID, took time.Duration, err error)
 }
 
 // LoadOverride is what a load gives in place of what a model's folder holds. Files hold for that load alone; a

@@ -150,10 +150,11 @@ type Process struct {
 	// bytes of its resident memory, pages that it shares with other processes included; 0 while there is none
 	Resident int64
 	Crashes  uint64 // since the version was loaded
+	Wakes    uint64 // since then: starts by a request, after it had given its memory up for others
 	Copied   uint64 // bytes of tensors that were copied on their way to the process and back, since then
 	Reason   string // why there is none; empty while there is one
 	Note     string // what its program says of the model to people, such as the framework's version
-	Evicted  bool   // there is none because it gave its memory to another version; the next request starts it
+	Resting  bool   // there is none because it gave its memory up for others; the next request starts it
 }
 
 // Isolated is an Instance or a Servable that may run in a process of its own.

@@ -1,12 +1,7 @@
 package appliance
 
 import (
-	"encoding/json"
-	"errors"
 	"net"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
@@ -14,10 +9,6 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 )
-
-// TokenFile is the file in the data folder with the local token, which gives programs of the same user on the same
-// machine all rights. It is made at every start and removed at the end.
-const TokenFile = "admin.token"
 
 // openAccounts reads the settings of the box and opens the accounts.
 func (a *App) openAccounts() error {
@@ -30,24 +21,6 @@ func (a *App) openAccounts() error {
 		Documents: a.documents, Log: a.logger.With("part", "auth"), Times: a.box.sessionTimes,
 	})
 	return err
-}
-
-// writeToken makes the local token and writes it to a file that only the user of the box can read.
-func (a *App) writeToken() error {
-	const op = "appliance.writeToken"
-	path := filepath.Join(a.config.DataDir, TokenFile)
-	f, err := os.CreateTemp(a.config.DataDir, TokenFile+"-*")
-	if err != nil {
-		return edgewise.Errorf(op, edgewise.Internal, "%w", err)
-	}
-	_, err = f.WriteString(a.accounts.LocalToken() + "\n")
-	if err = errors.Join(err, f.Chmod(0o600), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return edgewise.Errorf(op, edgewise.Internal, "%w", errors.Join(err, os.Remove(f.Name())))
-	}
-	return nil
 }
 
 // Welcome is what a person at the console needs to know.
@@ -93,85 +66,4 @@ func (a *App) demoKey() (string, error) {
 		Actor: "box", Action: "key.create", Target: made.Key.ID,
 		Detail: "the demo's key, made at the first start",
 	})
-}
-
-// LocalAccess is how programs of the same user on the same machine find their access to a box.
-type LocalAccess struct {
-	Token     string // the local token; empty: there is none
-	Authority string // file with the box's CA certificate; empty: there is none
-}
-
-// pointer is the file that says where a box's files are. It holds no secret.
-type pointer struct {
-	Token     string `json:"token_file"`
-	Authority string `json:"authority_file,omitempty"`
-}
-
-// pointerPath returns the path of the pointer of a box that listens on a port. Error: the user has no cache folder.
-func pointerPath(port string) (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(cache, "edgewise", "boxes", port+".json"), nil
-}
-
-// LocalAccessTo returns the access to the box that listens on a port of this machine. What is not found is empty.
-func LocalAccessTo(port string) (access LocalAccess) {
-	path, err := pointerPath(port)
-	if err != nil {
-		return access
-	}
-	text, err := os.ReadFile(path)
-	var p pointer
-	if err != nil || json.Unmarshal(text, &p) != nil {
-		return access
-	}
-	if token, err := os.ReadFile(p.Token); err == nil {
-		access.Token = strings.TrimSpace(string(token))
-	}
-	if _, err := os.Stat(p.Authority); err == nil {
-		access.Authority = p.Authority
-	}
-	return access
-}
-
-// writePointer tells programs of the same user where the box's files are. Users without a cache folder give --token
-// instead.
-func (a *App) writePointer(address net.Addr) error {
-	const op = "appliance.writePointer"
-	_, port, err := net.SplitHostPort(address.String())
-	if err != nil {
-		return nil
-	}
-	path, err := pointerPath(port)
-	if err != nil {
-		a.logger.Debug("the command line does not find the local token", "error", err)
-		return nil
-	}
-	p := pointer{Token: filepath.Join(a.config.DataDir, TokenFile)}
-	if a.identity != nil {
-		p.Authority = a.identity.AuthorityPath()
-	}
-	text, err := json.Marshal(p)
-	if err == nil {
-		err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, text, 0o600))
-	}
-	if err != nil {
-		return edgewise.Errorf(op, edgewise.Internal, "%w", err)
-	}
-	a.pointer = path
-	return nil
-}
-
-// removePointer removes the file of writePointer, unless another box has the port by now.
-func (a *App) removePointer() {
-	if a.pointer == "" {
-		return
-	}
-	text, err := os.ReadFile(a.pointer)
-	var p pointer
-	if err == nil && json.Unmarshal(text, &p) == nil && p.Token == filepath.Join(a.config.DataDir, TokenFile) {
-		_ = os.Remove(a.pointer)
-	}
 }

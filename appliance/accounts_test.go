@@ -18,6 +18,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/access"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/test/journal"
@@ -63,7 +64,7 @@ func runBoxWith(t *testing.T, change func(*config.Config), before func(*App)) *r
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if _, err := os.Stat(filepath.Join(c.DataDir, TokenFile)); err == nil {
+		if _, err := os.Stat(filepath.Join(c.DataDir, access.TokenFile)); err == nil {
 			t.Error("the local token is left behind")
 		}
 	})
@@ -474,11 +475,11 @@ func TestWhatChangesIsInTheAuditLog(t *testing.T) {
 
 func TestTheLocalTokenOpensTheBox(t *testing.T) {
 	h := runBox(t, nil)
-	text, err := os.ReadFile(filepath.Join(h.app.config.DataDir, TokenFile))
+	text, err := os.ReadFile(filepath.Join(h.app.config.DataDir, access.TokenFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := os.Stat(filepath.Join(h.app.config.DataDir, TokenFile))
+	info, err := os.Stat(filepath.Join(h.app.config.DataDir, access.TokenFile))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/serving"
 )
 
 // Hooks let the program follow what the appliance does. A nil hook is not called.
@@ -64,13 +65,17 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 		work.Go(func() { a.watchdog(background, d.rest.Addr()) })
 	}
 	work.Go(func() { a.keep(background) })
+	work.Go(func() { a.manager.Watch(background, serving.MemoryLow) })
 	work.Go(func() { a.accounts.Watch(background) })
 	work.Go(func() { a.monitor.Run(background, a.monitorSources()) })
 	work.Go(func() { a.past.Run(background) })
 	work.Go(func() { a.recordings.Run(background) })
 	work.Go(func() { a.alerts.Run(background) })
 	work.Go(func() { a.rollouts.Run(background) })
+	work.Go(func() { a.tuner.Run(background) })
+	work.Go(func() { a.insight.Run(background) })
 	work.Go(func() { a.system.Run(background) })
+	work.Go(func() { a.system.drivers.Run(background) })
 	var runtime sync.WaitGroup
 	failed := make(chan error, 1)
 	runtime.Go(func() { a.hardware.Find() })
@@ -83,7 +88,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 			}
 		}
 		runtime.Wait()
-		work.Go(func() { a.followRepositories(background, safe) })
+		work.Go(func() { a.follow(background, safe) })
 		// The collector sets its next goal by what is in use: without this by what starting took, several times what serving does.
 		debug.FreeOSMemory()
 		if background.Err() == nil && hooks.Ready != nil {
@@ -122,21 +127,21 @@ func (a *App) settle(ctx context.Context) {
 	}
 }
 
-// leave is not ready for as long as load balancers need to find out, and serves meanwhile. It returns why a listener failed.
-func (a *App) leave(hurry <-chan os.Signal, served <-chan error) error {
+// leave is not ready while load balancers find out, and serves, but keeps no connection of HTTP. It returns why a listener failed.
+func (a *App) leave(hurry <-chan os.Signal, served <-chan error) (err error) {
 	a.engine.ending.Store(true)
 	delay := a.config.Shutdown.Delay
 	if delay == 0 {
 		return nil
 	}
+	a.rest.Leave()
 	a.logger.Info("not ready, and still answering", "for", delay.String())
 	select {
 	case <-time.After(delay):
 	case <-hurry:
-	case err := <-served:
-		return err
+	case err = <-served:
 	}
-	return nil
+	return err
 }
 
 // shutdown stops everything within the configured time.

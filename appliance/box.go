@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -20,11 +21,14 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/certificate"
 	"github.com/edgewise-ai/edgewise/appliance/editor"
+	"github.com/edgewise-ai/edgewise/appliance/fleet"
 	"github.com/edgewise-ai/edgewise/appliance/golden"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 	"github.com/edgewise-ai/edgewise/appliance/recordings"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/appliance/rollout"
+	"github.com/edgewise-ai/edgewise/appliance/roofline"
+	"github.com/edgewise-ai/edgewise/appliance/tune"
 	"github.com/edgewise-ai/edgewise/host"
 )
 
@@ -335,12 +339,13 @@ func (b *box) Devices() []admin.Device {
 }
 
 // Backends lists the backends of other programs.
-func (b *box) Backends() []admin.Backend { return b.app.external.List() }
+func (b *box) Backends() []admin.Backend { return b.app.external.List(context.Background()) }
 
 func gpuDevice(info edgewise.DeviceInfo) admin.Device {
 	d := admin.Device{
-		Name: info.Name, Kind: info.Kind, Description: info.Description, Cores: info.Cores, MemoryTotal: info.MemoryTotal,
-		Used: info.Used, Reason: info.Reason, Capability: info.Capability, MemoryBudget: info.Budget, Telemetry: info.Telemetry,
+		Name: info.Name, Kind: info.Kind, Description: info.Description, Vendor: info.Vendor, Type: info.Type, Driver: info.Driver,
+		Cores: info.Cores, MemoryTotal: info.MemoryTotal, MemoryBudget: info.Budget, Capability: info.Capability,
+		Used: info.Used, Reason: info.Reason, Telemetry: info.Telemetry, Losses: info.Losses, LastLoss: info.LastLoss, Loss: info.Loss,
 	}
 	if t := info.Telemetry; t != nil {
 		d.Load = t.Utilization
@@ -359,6 +364,10 @@ func checkDocument(bucket, key string, value []byte) error {
 	switch bucket {
 	case registry.NotesBucket:
 		err = checkNote(key, value)
+	case registry.FindingsBucket:
+		err = json.Unmarshal(value, &admin.Choice{})
+	case registry.FootprintsBucket:
+		err = registry.CheckFootprint(value)
 	case recordings.Bucket:
 		_, err = recordings.Decode(value)
 	case editor.DraftsBucket:
@@ -371,6 +380,12 @@ func checkDocument(bucket, key string, value []byte) error {
 		err = rollout.Check(key, value)
 	case rollout.SettingsBucket:
 		err = rollout.CheckSettingsDocument(key, value)
+	case roofline.Bucket:
+		err = roofline.CheckDocument(value)
+	case tune.Bucket:
+		err = tune.CheckDocument(key, value)
+	case fleet.Bucket:
+		err = fleet.CheckDocument(key, value)
 	case registry.DeploymentsBucket:
 		err = json.Unmarshal(value, &admin.Deployment{})
 	default:

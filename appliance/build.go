@@ -14,14 +14,17 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/access"
 	"github.com/edgewise-ai/edgewise/appliance/alerts"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
+	"github.com/edgewise-ai/edgewise/appliance/capacity"
 	"github.com/edgewise-ai/edgewise/appliance/catalog"
 	"github.com/edgewise-ai/edgewise/appliance/certificate"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/editor"
 	"github.com/edgewise-ai/edgewise/appliance/external"
+	"github.com/edgewise-ai/edgewise/appliance/fleet"
 	"github.com/edgewise-ai/edgewise/appliance/frontend"
 	"github.com/edgewise-ai/edgewise/appliance/golden"
 	"github.com/edgewise-ai/edgewise/appliance/grpcapi"
@@ -38,6 +41,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/remote"
 	"github.com/edgewise-ai/edgewise/appliance/repository"
 	"github.com/edgewise-ai/edgewise/appliance/rollout"
+	"github.com/edgewise-ai/edgewise/appliance/roofline"
 	"github.com/edgewise-ai/edgewise/appliance/safestart"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
@@ -45,6 +49,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/sched/sequence"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/appliance/sharedmemory"
+	"github.com/edgewise-ai/edgewise/appliance/tune"
 	"github.com/edgewise-ai/edgewise/appliance/update"
 	"github.com/edgewise-ai/edgewise/appliance/update/helper"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
@@ -70,6 +75,10 @@ type App struct {
 	registry     *registry.Registry
 	repositories *repository.Repositories
 	rollouts     *rollout.Rollouts
+	tuner        *tune.Tuner
+	insight      *roofline.Insight
+	capacities   *capacity.Capacities
+	fleet        *fleet.Fleet
 	cache        *cache.Cache     // of responses
 	inside       edgewise.Inferer // answers the requests of steps and ensembles
 	engine       *engine
@@ -96,7 +105,7 @@ type App struct {
 	goldens    *golden.Goldens
 	system     *system
 	safe       *safestart.Counter
-	pointer    string // file that tells the command line about this box; empty: there is none
+	offer      access.Offer // what tells programs on this machine how to reach this box
 
 	tracer  *observe.Tracer
 	latency *observe.Latencies
@@ -129,7 +138,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.hardware = serving.NewHardware(c, logger.With("part", "devices"))
 	budget := coreBudget(c)
 	a.steps, a.cache = newWasm(a, c, budget, logger), cache.New(int64(c.Engine.ResponseCacheBytes))
-	a.external = serving.External(c, a.nested(), controller{a}, logger.With("part", "backends"))
+	a.external = serving.External(c, a.hardware, a.nested(), controller{a}, logger.With("part", "backends"))
 	a.formats = Formats(a.external.Formats()...)
 	a.serving = serving.New(a.servingConfig(budget, logger))
 	a.alerts = alerts.New(a.alertsConfig())
@@ -141,8 +150,9 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
 	a.followRenamings()
-	a.system = &system{a.newUpdates(packaging(), helper.Client{}, update.BootID()), a, make(chan struct{})}
-	a.safe = safestart.Open(c.DataDir, logger.With("part", "start"))
+	updates := a.newUpdates(packaging(), helper.Client{}, update.BootID())
+	a.system = &system{updates, a.newDrivers(packaging(), helper.Client{}, updates.Next), a, make(chan struct{})}
+	a.safe = safestart.Open(c.DataDir, c.SafeStart, logger.With("part", "start"))
 	a.openRegistry(budget)
 	if err := errors.Join(a.openGoldens(), a.openImporter()); err != nil {
 		a.safe.Undo()
@@ -155,7 +165,8 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		Manager: a.manager, registry: a.registry, repositories: a.repositories, Monitor: a.monitor,
 		safe: a.safe.Active, strict: c.Engine.StrictReadiness,
 	}
-	a.editor, a.catalog = a.newEditor(), a.newCatalog()
+	a.editor, a.catalog, a.tuner = a.newEditor(), a.newCatalog(), a.newTuner()
+	a.insight, a.capacities = a.newInsight(), a.newCapacities()
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	protocol := frontend.Deps{
 		Engine: a.engine, Shared: a.shared, Name: c.Server.ID, Version: Version, AllocBody: a.engine.AllocBody,
@@ -188,13 +199,14 @@ func (a *App) openRegistry(budget *cores.Budget) {
 		Footprint: func(ctx context.Context, v *edgewise.Version) (manager.Footprint, error) {
 			return a.registry.Footprint(ctx, v)
 		},
-		Memory: int64(c.Engine.MaxMemoryBytes), SequenceDrain: c.Engine.SequenceDrain,
+		Measured: func(id edgewise.ModelID, bytes int64) { a.registry.KeepFootprint(id, bytes) },
+		Memory:   serving.ModelMemory(c), SequenceDrain: c.Engine.SequenceDrain,
 	})
 	a.registry = registry.New(registry.Config{
 		Store: a.store, Serving: a.serving, Manager: a.manager, Documents: a.documents, History: a.history,
 		Loading: a.safe.Loading, Changed: a.modelChanged, Keep: a.keptVersions,
 		Renamed: a.followRenamings,
-		Prove:   prove, Accepts: rollout.CheckModel, Logger: logger.With("part", "registry"),
+		Prove:   prove, Accepts: acceptsModel, Logger: logger.With("part", "registry"),
 		Stage: func(ctx context.Context, id edgewise.ModelID) (bool, error) { return a.rollouts.Stage(ctx, id) },
 	})
 	read := logger.With("part", "repository")
@@ -224,8 +236,9 @@ func (a *App) servingConfig(budget *cores.Budget, logger *slog.Logger) serving.C
 		Backends: []edgewise.Backend{serving.Isolate(a.onnx, c, coreCount(c), a.hardware, logger), a.steps, a.external},
 		Defaults: a.defaults(), Devices: a.hardware, CoreCount: coreCount(c), Cores: budget,
 		Limiter: limiter(c), States: sequence.NewStateBudget(int64(c.Engine.SequenceStateBytes)), Cache: a.cache,
+		Trial:    serving.TrialConfig{Limit: c.GPU.TrialTime, Findings: registry.NewFindings(a.documents), Goldens: a.samples},
 		MaxQueue: c.Engine.MaxQueue, Hold: sched.Hold{Queued: c.Engine.TestQueued, Backlog: c.Engine.TestBacklog},
-		Gap: c.Engine.SwapWithoutRoom == config.SwapGap, Infer: a.nested(),
+		Footprints: registry.NewFootprints(a.documents), Gap: c.Engine.SwapWithoutRoom == config.SwapGap, Infer: a.nested(),
 		Independent: func(id edgewise.ModelID) bool { return a.manager.Independent(id) },
 		Loaded:      a.monitor.History.Loaded, Logger: logger.With("part", "serving"),
 	}
@@ -295,7 +308,7 @@ func (a *App) grpcConfig() grpcapi.Config {
 		MaxConnectionAge:            g.MaxConnectionAge, MaxConnectionAgeGrace: g.MaxConnectionAgeGrace,
 		CertificateFile: g.TLSCertificate, KeyFile: g.TLSKey, ClientCertificateAuthorities: g.TLSClientAuthorities,
 		CompressionLevel: compressionLevels[g.ResponseCompression], ForwardHeaders: g.ForwardHeaders,
-		Restricted: restrictions(g.RestrictedAPI),
+		Restricted: restrictions(g.RestrictedAPI), TrustedProxies: c.HTTP.TrustedProxies,
 	}
 }
 
@@ -322,7 +335,7 @@ func (a *App) metrics() func() ([]byte, string, error) {
 		GRPC: a.grpcUsage, Latencies: a.latency, Durations: a.config.Metrics.CounterLatencies, Machine: a.config.Metrics.CPU,
 		Cache:   func() observe.CacheUsage { return observe.CacheUsage(a.cache.Usage()) },
 		Devices: a.hardware.List, Outcomes: a.monitor.History.Outcomes, Unknown: a.monitor.History.Unknown,
-		Rollouts: a.rollouts.Metrics, Own: a.ownMetrics, Repositories: a.repositories.States,
+		Rollouts: a.rollouts.Metrics, Own: a.ownMetrics, Repositories: a.repositories.States, Fleet: a.fleet.Metrics,
 	}).Page
 }
 

@@ -51,7 +51,7 @@ func Examine(ctx context.Context, c config.Config, e Examination, logger *slog.L
 		return d, edgewise.Errorf("appliance.Examine", edgewise.KindOf(err), "looking for the runtime: %w", err)
 	}
 	d.Runtime, d.Missing, d.GPU = found.Runtime, found.Missing, found.GPU
-	d.Backends = serving.Backends(c)
+	d.Backends = serving.Backends(ctx, c)
 	if _, err := os.Stat(c.DataDir); errors.Is(err, os.ErrNotExist) {
 		d.Problem = fmt.Sprintf("none: %s does not exist; data_dir names the box's folder, with --set, --config or EDGEWISE_DATA_DIR", d.DataDir)
 		if e == (Examination{}) {

@@ -129,7 +129,7 @@ func TestTheLastHourIsKept(t *testing.T) {
 		"name": "x", "datatype": "FP32", "shape": []int{1, 4},
 		"data": []float32{1, 2, 3, 4},
 	}}}
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(10 * time.Minute)
 	for {
 		if status, text := anna.ask("POST", "/v2/models/first/infer", input, nil); status != 200 {
 			t.Fatalf("%d %s", status, text)

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/access"
 	"github.com/edgewise-ai/edgewise/appliance/certificate"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
@@ -55,8 +55,7 @@ func (a *App) closeBox() error {
 	}
 	var err error
 	if a.accounts != nil {
-		_ = os.Remove(filepath.Join(a.config.DataDir, TokenFile)) // one that is left behind is harmless: each start makes another
-		a.removePointer()
+		a.offer.Close()
 		err = a.accounts.Close()
 	}
 	return errors.Join(err, a.documents.Close())
@@ -143,7 +142,12 @@ func (a *App) welcome(d *listeners, hooks Hooks) error {
 		w.ClaimCode = a.accounts.ClaimCode()
 		var made error
 		w.Key, made = a.demoKey()
-		err = errors.Join(a.writeToken(), a.writePointer(d.rest.Addr()), made)
+		authority := ""
+		if a.identity != nil {
+			authority = a.identity.AuthorityPath()
+		}
+		a.offer, err = access.Open(a.config.DataDir, a.accounts.LocalToken(), authority, d.rest.Addr())
+		err = errors.Join(err, made)
 	}
 	if w.ClaimCode != "" {
 		a.logger.Info("nobody has claimed this box: open its page and enter the claim code", "page", w.URLs[0], "code", w.ClaimCode)
@@ -179,6 +183,7 @@ func (a *App) keep(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		a.sweepSteps()
+		a.hardware.Sweep(a.storedVersions)
 		select {
 		case <-ctx.Done():
 			return
@@ -201,7 +206,11 @@ func (a *App) modelChanged(id edgewise.ModelID, what string) {
 		if id.Version == 0 {
 			a.rollouts.Forget(id.Name)
 		}
-		if err := errors.Join(a.notes.Forget(id), a.goldens.Forget(id)); err != nil {
+		err := errors.Join(
+			a.notes.Forget(id), registry.NewFindings(a.documents).Forget(id), registry.NewFootprints(a.documents).Forget(id), a.goldens.Forget(id),
+			a.tuner.Forget(id),
+		)
+		if err != nil {
 			a.logger.Error("removing the notes and goldens of what was deleted", "model", id.String(), "error", err)
 		}
 	}

@@ -3,6 +3,7 @@ package appliance
 import (
 	"testing"
 
+	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/host"
 )
@@ -12,7 +13,7 @@ func TestRunsArePinnedToCoresOnlyWithTheOption(t *testing.T) {
 	for _, pin := range []bool{false, true} {
 		c := config.Default()
 		c.Engine.PinCores, c.ONNX.Threads = pin, len(numbers)
-		lease := coreBudget(c).Open(1).Lease()
+		lease := coreBudget(c).Open(edgewise.ModelID{}, 1).Lease()
 		want := 0
 		if pin && len(numbers) > 1 {
 			want = numbers[0] + 1

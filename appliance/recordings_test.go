@@ -3,6 +3,7 @@ package appliance
 import (
 	"archive/tar"
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -121,6 +122,32 @@ func TestRequestsAreRecordedDownloadedAndDeleted(t *testing.T) {
 	for _, action := range []string{"recording.change", "recording.read", "recording.remove", "recording.delete"} {
 		if !strings.Contains(log, action) {
 			t.Errorf("the audit log lacks %s", action)
+		}
+	}
+}
+
+// TestRequestsToGenerateAreRecorded asks in the two ways that also fit models with any number of responses.
+func TestRequestsToGenerateAreRecorded(t *testing.T) {
+	h := runEcho(t)
+	anna := h.claim()
+	settings := admin.RecordingSettings{Enabled: true, Share: 1, QuotaBytes: 1 << 20, RetentionSeconds: 3600}
+	settings.Masks = []admin.RecordingMask{}
+	if status, text := anna.ask("PUT", netRecording, settings, nil); status != 200 {
+		t.Fatalf("%d %s", status, text)
+	}
+	for _, way := range []string{"generate", "generate_stream"} {
+		if status, text := anna.ask("POST", "/v2/models/net/"+way, map[string]any{"in": way}, nil); status != 200 {
+			t.Fatalf("%s: %d %s", way, status, text)
+		}
+	}
+	if found := anna.recorded(2); found.Recorded != 2 || found.Dropped != 0 {
+		t.Errorf("%+v", found)
+	}
+	for i, way := range []string{"generate", "generate_stream"} {
+		_, data := anna.ask("GET", fmt.Sprintf("%s/requests/%d", netRecording, i+1), nil, nil)
+		e, err := examples.Decode([]byte(data))
+		if err != nil || string(e.Inputs[0].Data[4:]) != way || string(e.Outputs[0].Data[4:]) != "a" {
+			t.Errorf("%s: %v %+v", way, err, e)
 		}
 	}
 }

@@ -41,7 +41,8 @@ func (a *App) newREST(protocol frontend.Deps) (*httpapi.Server, error) {
 		Accounts: a.accounts, Open: a.openMode(), Box: a.box, Uploads: a.importer.Uploads(), Jobs: a.importer,
 		Catalog: modelCatalog{a.catalog, a}, Editor: a.editor, Goldens: a.goldens, Hub: a.monitor.Hub, History: &a.monitor.History,
 		Logs: a.monitor.Logs, Requests: &a.monitor.Requests, Stored: a.past.Read, Alerts: a.alerts, System: a.system,
-		Recordings: a.recordings, Rollouts: a.rollouts, Registries: a.registries(),
+		Recordings: a.recordings, Rollouts: a.rollouts, Tunings: a.tuner, Insights: a.insight, Capacities: a.capacities,
+		Fleet: a.fleet, Registries: a.registries(),
 	})
 	return s, nil
 }
@@ -68,7 +69,7 @@ func restConfig(c config.Config) httpapi.Config {
 		HeaderTimeout: c.HTTP.HeaderTimeout, BodyTimeout: c.HTTP.BodyTimeout, WriteTimeout: c.HTTP.WriteTimeout,
 		IdleTimeout: c.HTTP.IdleTimeout, RequestTimeout: c.Engine.RequestTimeout,
 		AllowedHosts: answeredHosts(c), Origins: c.HTTP.CORSOrigins, ForwardHeaders: c.HTTP.ForwardHeaders,
-		Restricted: restrictions(c.HTTP.RestrictedAPI),
+		Restricted: restrictions(c.HTTP.RestrictedAPI), TrustedProxies: c.HTTP.TrustedProxies,
 	}
 }
 

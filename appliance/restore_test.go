@@ -66,7 +66,7 @@ func openStorage(t testing.TB, dir string) *storage {
 	if a.accounts, err = auth.Open(auth.Config{Documents: a.documents, Times: a.box.sessionTimes, Hashing: cheap}); err != nil {
 		t.Fatalf("the accounts do not open: %v", err)
 	}
-	a.external = serving.External(a.config, a.nested(), controller{a}, logger)
+	a.external = serving.External(a.config, a.hardware, a.nested(), controller{a}, logger)
 	a.notes, a.history = registry.NewNotes(a.documents), registry.NewHistory(a.documents, a.publish, a.names.Now, logger)
 	loader := serving.New(serving.Config{Backends: []edgewise.Backend{&models.Echo{}}, Defaults: a.defaults(), Devices: models.NoGPUs{}})
 	a.registry = registry.New(registry.Config{

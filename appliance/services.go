@@ -11,9 +11,11 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/alerts"
 	"github.com/edgewise-ai/edgewise/appliance/catalog"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/editor"
+	"github.com/edgewise-ai/edgewise/appliance/fleet"
 	"github.com/edgewise-ai/edgewise/appliance/golden"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 	"github.com/edgewise-ai/edgewise/appliance/importer"
@@ -24,6 +26,8 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/rollout"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
+	"github.com/edgewise-ai/edgewise/appliance/tune"
+	"github.com/edgewise-ai/edgewise/host"
 	"github.com/edgewise-ai/edgewise/store/files"
 	"github.com/edgewise-ai/edgewise/wasm"
 )
@@ -45,8 +49,8 @@ func (a *App) newCatalog() *catalog.Catalog {
 		Registry: a.registry, Notes: a.notes, Store: a.store, History: a.history.List,
 		Index:    func() []edgewise.Status { return a.engine.Index() },
 		Statuses: a.manager.Statuses, Version: a.manager.Version, Statistics: a.manager.Statistics,
-		ONNXFile: a.onnx.File, MaxMemoryBytes: int64(a.config.Engine.MaxMemoryBytes),
-		AvailableMemory: func() int64 { return machineMemory().Available }, Publish: a.publish,
+		ONNXFile: a.onnx.File, Choice: a.serving.Choice, MaxMemoryBytes: serving.ModelMemory(a.config),
+		AvailableMemory: func() int64 { return host.AvailableMemory("/") }, Publish: a.publish,
 	})
 }
 
@@ -91,6 +95,11 @@ func (a *App) openImporter() (err error) {
 		},
 		CheckDocument: checkDocument, ReloadAccounts: a.accounts.Reload, SetNotes: a.notes.Set, Publish: a.publish,
 		Logger: a.logger, Fetch: a.registries().Fetch,
+	})
+	a.fleet = fleet.New(fleet.Config{
+		Fleet: a.config.Fleet, Version: Version, Documents: a.documents, Models: a.registry, Rollouts: a.rollouts, Box: a.box,
+		Remote: a.registries(), Install: a.importer.Install, CheckPlan: rollout.CheckSettings, Post: alerts.Post,
+		Logger: a.logger.With("part", "fleet"),
 	})
 	return err
 }
@@ -146,6 +155,14 @@ func (a *App) openGoldens() error {
 	return nil
 }
 
+// samples returns the goldens that the versions of a model are measured with.
+func (a *App) samples(model string) ([]*edgewise.Request, []admin.CompareRule, error) {
+	return a.goldens.Requests(model, maxSamples)
+}
+
+// maxSamples bounds the goldens that a version is measured with, in bytes.
+const maxSamples = 64 << 20
+
 // newWasm makes the backend of steps. What a step asks other models goes through their queues, as a client's requests do.
 func newWasm(a *App, c config.Config, budget *cores.Budget, logger *slog.Logger) *wasm.Backend {
 	return wasm.New(wasm.Config{
@@ -161,19 +178,25 @@ func (a *App) followRenamings() {
 		Outside: []func(name, to string) error{a.accounts.RenameModel, a.alerts.RenameModel, a.recordings.RenameModel},
 		Inside: []func(tx edgewise.DocumentsTx, name, to string) error{
 			registry.RenameNotes, editor.RenameModel, golden.RenameModel,
-			rollout.RenameModel,
+			rollout.RenameModel, tune.RenameModel,
 		},
 	})
+}
+
+// storedVersions lists every version that is stored.
+func (a *App) storedVersions() (list []*edgewise.Version) {
+	for _, r := range a.store.Records() {
+		list = append(list, r.Versions...)
+	}
+	return list
 }
 
 // sweepSteps removes the machine code of steps that are not stored any more.
 func (a *App) sweepSteps() {
 	stored := map[edgewise.Digest]bool{}
-	for _, r := range a.store.Records() {
-		for _, v := range r.Versions {
-			for _, f := range v.Files {
-				stored[f.Digest] = true
-			}
+	for _, v := range a.storedVersions() {
+		for _, f := range v.Files {
+			stored[f.Digest] = true
 		}
 	}
 	if err := a.steps.Sweep(func(d edgewise.Digest) bool { return stored[d] }); err != nil {

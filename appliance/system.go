@@ -12,6 +12,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/certificate"
+	"github.com/edgewise-ai/edgewise/appliance/drivers"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 	"github.com/edgewise-ai/edgewise/appliance/update"
 	"github.com/edgewise-ai/edgewise/appliance/update/helper"
@@ -21,8 +22,9 @@ import (
 // system is what the REST frontend sees of the system below the appliance: its updates, and its safe starts.
 type system struct {
 	*updates.Updates
-	app  *App
-	left chan struct{} // closed when a safe start is left
+	drivers *drivers.Drivers
+	app     *App
+	left    chan struct{} // closed when a safe start is left
 }
 
 var _ administration.System = (*system)(nil)
@@ -34,6 +36,17 @@ func (a *App) newUpdates(p update.Packaging, h helper.Client, boot string) *upda
 		Room: a.store.Room, Publish: a.publish, Logger: a.logger.With("part", "update"),
 	})
 }
+
+// newDrivers returns the drivers for graphics beside a system that was flashed.
+func (a *App) newDrivers(p update.Packaging, h helper.Client, next func() string) *drivers.Drivers {
+	return drivers.New(drivers.Config{
+		Packaging: p, Helper: h, Dir: filepath.Join(a.config.DataDir, updates.Folder), Root: "/", Catalogue: drivers.CatalogueFile,
+		Room: a.store.Room, Next: next, Found: a.hardware.List, Logger: a.logger.With("part", "drivers"),
+	})
+}
+
+// Drivers returns the drivers for graphics beside the system.
+func (s *system) Drivers() administration.Drivers { return s.drivers }
 
 // packaging returns how this program was installed. A program that does not find itself is one in a folder.
 func packaging() update.Packaging {
@@ -66,9 +79,9 @@ func (s *system) LeaveSafeStart() error {
 	return nil
 }
 
-// followRepositories watches the repositories until ctx ends, and notes when the start has gone well. After a safe
+// follow watches the repositories and the fleet until ctx ends, and notes when the start has gone well. After a safe
 // start, it first waits until that is left.
-func (a *App) followRepositories(ctx context.Context, safe bool) {
+func (a *App) follow(ctx context.Context, safe bool) {
 	if safe {
 		select {
 		case <-ctx.Done():
@@ -82,6 +95,7 @@ func (a *App) followRepositories(ctx context.Context, safe bool) {
 	}
 	var work sync.WaitGroup
 	work.Go(func() { a.safe.AwaitSteady(ctx) })
+	work.Go(func() { a.fleet.Run(ctx) })
 	a.repositories.Watch(ctx)
 	work.Wait()
 }
@@ -91,6 +105,8 @@ const (
 	lowDisk      = 1 << 30             // bytes free beyond the reserve
 	tlsExpires   = 21 * 24 * time.Hour // before an uploaded certificate's end
 	earliestYear = 2026                // a clock before it was never set
+
+	deviceLossShown = time.Hour // after a device was lost
 )
 
 // warnings lists what a person should do something about: first of the system below the appliance.
@@ -108,6 +124,10 @@ func (a *App) warnings(s admin.System) []admin.Warning {
 	}
 	if s.Update.Restart {
 		add("restart", "info", "An update is ready.", "Restart when it suits you, under Settings, System.")
+	}
+	for _, g := range a.system.drivers.Missing() {
+		add("driver_missing", "info", fmt.Sprintf("This box has an %s: %s.", g.Name, g.Text),
+			"Until then its models run on the CPU. Install the driver under Settings, System.")
 	}
 	if a.openMode() {
 		add("auth_open", "warning", "Accounts are off: whoever reaches this box may do everything.",
@@ -127,6 +147,13 @@ func (a *App) warnings(s admin.System) []admin.Warning {
 	if s.Time.Year() < earliestYear {
 		add("clock", "warning", "The clock says "+s.Time.Format(time.DateOnly)+", which cannot be.",
 			"Set the machine's clock: certificates and logs depend on it.")
+	}
+	for _, d := range a.hardware.List() {
+		if ago := time.Since(d.LastLoss); d.Losses > 0 && ago < deviceLossShown {
+			add("device_lost", "error", fmt.Sprintf("%s (%s) stopped working %d times, %s ago at last: %s. Its models are started again.",
+				d.Name, d.Description, d.Losses, ago.Round(time.Second), d.Loss),
+				"When it happens again, read the kernel's log and the device's temperature, or set gpu.mode to off.")
+		}
 	}
 	for _, alert := range a.alerts.Active() {
 		list = append(list, admin.Warning{

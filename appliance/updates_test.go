@@ -18,6 +18,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 	"github.com/edgewise-ai/edgewise/appliance/update"
+	"github.com/edgewise-ai/edgewise/appliance/update/driver"
 	"github.com/edgewise-ai/edgewise/appliance/update/helper"
 	"github.com/edgewise-ai/edgewise/appliance/updates"
 	"github.com/edgewise-ai/edgewise/test/fakerauc"
@@ -56,6 +57,8 @@ func newMachine(t *testing.T, how update.Packaging) *machineOf {
 			return true
 		}, Log: slog.New(slog.DiscardHandler),
 	}
+	c.System = driver.System{Architecture: "amd64", Level: fakesystem.Level, Version: how.Version, Slot: "A"}
+	c.Mounts = filepath.Join(dir, "mounts")
 	m.sign = fakesystem.Key(t, dir)
 	if how.Kind == update.Image {
 		fakerauc.Bus(t)
@@ -76,6 +79,7 @@ func (m *machineOf) start(t *testing.T, use func(t *testing.T, h *running, anna 
 	t.Run("box", func(t *testing.T) {
 		h := runBoxWith(t, func(c *config.Config) { c.DataDir = m.data }, func(a *App) {
 			a.system.Updates = a.newUpdates(m.how, helper.Client{Path: m.socket}, m.boot)
+			a.system.drivers = a.newDrivers(m.how, helper.Client{Path: m.socket}, a.system.Updates.Next)
 		})
 		anna := h.visitor()
 		if h.welcome.ClaimCode != "" {

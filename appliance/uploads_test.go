@@ -76,7 +76,7 @@ func (v *visitor) tus(method, path string, body []byte, header ...string) *http.
 // settled waits until a job stops.
 func (v *visitor) settled(id string) (j admin.Job) {
 	v.running.t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if status, text := v.ask("GET", "/api/v1/jobs/"+id, nil, &j); status != 200 {
 			v.running.t.Fatalf("job: %d %s", status, text)
 		}

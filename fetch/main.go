@@ -16,6 +16,7 @@ import (
 	"github.com/edgewise-ai/edgewise/fetch/download"
 	"github.com/edgewise-ai/edgewise/fetch/oci"
 	"github.com/edgewise-ai/edgewise/fetch/place"
+	"github.com/edgewise-ai/edgewise/fetch/web"
 )
 
 // memory is how much the program takes before it collects garbage all the time.
@@ -25,6 +26,7 @@ const memory = 48 << 20
 func openers() map[string]place.Opener {
 	return map[string]place.Opener{
 		"s3": bucket.OpenS3, "gs": bucket.OpenGS, "as": bucket.OpenAS, "oci": oci.Open,
+		"http": web.Open, "https": web.Open,
 	}
 }
 
@@ -47,7 +49,7 @@ func (h handler) handle(ctx context.Context, r *fetch.Request, to fetch.Replies)
 	if open == nil {
 		return fetch.Failf(fetch.Unsupported, "URLs of the scheme %.20q are not supported", scheme)
 	}
-	p, err := open(ctx, r.URL, r.Credentials)
+	p, err := open(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -79,6 +81,9 @@ func (h handler) handle(ctx context.Context, r *fetch.Request, to fetch.Replies)
 func sent(to fetch.Replies, digest string, err error) error {
 	if err != nil {
 		return err
+	}
+	if digest == "" {
+		return nil
 	}
 	return to.Send(fetch.Reply{Digest: digest})
 }

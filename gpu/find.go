@@ -14,32 +14,40 @@ import (
 
 // Config says where to look.
 type Config struct {
-	Off     bool     // do not look, and say so
-	Driver  string   // path of the CUDA driver; empty: searched, see cuda.Candidates
-	Folders []string // in which NVIDIA's libraries are looked for first, see provider.Folders
-	Runtime string   // the file of ONNX Runtime that was loaded; its providers stand beside it
-	Root    string   // of the file system; empty: "/"
-	Budget  int64    // bytes of each device that models may take; 0: see budget
+	Off       bool     // do not look, and say so
+	Driver    string   // path of the CUDA driver; empty: searched, see cuda.Candidates
+	Folders   []string // in which NVIDIA's libraries are looked for first, see provider.Folders
+	Runtime   string   // the file of ONNX Runtime that was loaded; its providers stand beside it
+	WebGPU    bool     // ONNX Runtime has a provider for WebGPU
+	Loader    string   // path of the Vulkan loader; empty: searched
+	Manifests []string // of Vulkan drivers; empty: searched
+	Software  bool     // Vulkan devices that compute on the processor are used
+
+	Root   string // of the file system; empty: "/"
+	Budget int64  // bytes of each device that models may take; 0: see budget
 }
 
 // Report is what was found. It is encoded as JSON between the process that looks and the box.
 type Report struct {
-	Driver     string                `json:"driver,omitempty"` // what was loaded, and from where
-	DriverPath string                `json:"driver_path,omitempty"`
-	Toolkit    int                   `json:"toolkit,omitempty"`   // major version of CUDA that the provider was built with
-	Provider   string                `json:"provider,omitempty"`  // ONNX Runtime's library for CUDA
-	Code       string                `json:"code,omitempty"`      // the compute capabilities that it has code for
-	TensorRT   string                `json:"tensorrt,omitempty"`  // ONNX Runtime's library for TensorRT, when all it needs is there
-	Board      string                `json:"board,omitempty"`     // of a Jetson
-	Libraries  []provider.Library    `json:"libraries,omitempty"` // that the provider needs
-	Devices    []edgewise.DeviceInfo `json:"devices"`             // the GPUs
-	Reason     string                `json:"reason,omitempty"`    // the one reason why none is used; empty when one is
+	Driver            string                `json:"driver,omitempty"` // what was loaded, and from where
+	DriverPath        string                `json:"driver_path,omitempty"`
+	Toolkit           int                   `json:"toolkit,omitempty"`            // major version of CUDA that the provider was built with
+	Provider          string                `json:"provider,omitempty"`           // ONNX Runtime's library for CUDA
+	Code              string                `json:"code,omitempty"`               // the compute capabilities that it has code for
+	TensorRT          string                `json:"tensorrt,omitempty"`           // its library for TensorRT, when all it needs is there
+	TensorRTLibraries []provider.Library    `json:"tensorrt_libraries,omitempty"` // that it needs
+	WebGPU            bool                  `json:"webgpu,omitempty"`             // ONNX Runtime has a provider for WebGPU
+	Vulkan            []VulkanDriver        `json:"vulkan,omitempty"`             // that were asked for devices
+	Board             string                `json:"board,omitempty"`              // of a Jetson
+	Libraries         []provider.Library    `json:"libraries,omitempty"`          // that the provider needs
+	Devices           []edgewise.DeviceInfo `json:"devices"`                      // the GPUs
+	Reason            string                `json:"reason,omitempty"`             // the one reason why none is used; empty when one is
 }
 
 // Find looks at the machine. It opens the driver and NVIDIA's libraries and leaves them open, so a process of its own
 // is the place to call it in.
 func Find(c Config) *Report {
-	r := &Report{}
+	r := &Report{WebGPU: c.WebGPU}
 	if c.Off {
 		r.Reason = "GPUs are disabled: gpu.mode is off"
 		return r
@@ -61,6 +69,7 @@ func Find(c Config) *Report {
 	file, reason := r.libraries(c, driver)
 	for i := range r.Devices {
 		d := &r.Devices[i]
+		d.Driver = r.Driver
 		if d.Reason == "" {
 			d.Reason = reason
 		}
@@ -193,12 +202,15 @@ func (r *Report) tensorRT(dir string, folders []string) {
 	if err != nil {
 		return
 	}
+	var list []provider.Library
 	for _, name := range file.Needed {
-		if provider.Search(name, folders).Problem != "" {
+		l := provider.Search(name, folders)
+		if l.Problem != "" {
 			return
 		}
+		list = append(list, l)
 	}
-	r.TensorRT = file.Path
+	r.TensorRT, r.TensorRTLibraries = file.Path, list
 }
 
 // lacksCode says why a device cannot run the provider's code; empty when it can, or when it cannot be told.

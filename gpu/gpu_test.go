@@ -177,20 +177,22 @@ func TestMeterReadsFromTimeToTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("FAKEGPU_NVML", path)
-	const uuid = "GPU-00000000-0000-0000-0000-000000000000"
+	gpu0 := edgewise.DeviceInfo{
+		Device: edgewise.Device{Kind: edgewise.GPU}, UUID: "GPU-00000000-0000-0000-0000-000000000000",
+	}
 	library := fakegpu.Build(t, "libnvidia-ml")
 	synctest.Test(t, func(t *testing.T) {
 		m, err := gpu.NewMeter(library, root)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.Last(uuid) != nil {
+		if m.Last(gpu0.Device) != nil {
 			t.Error("told something before it was read")
 		}
 		ctx, stop := context.WithCancel(t.Context())
-		go m.Watch(ctx, []string{uuid}, time.Second)
+		go m.Watch(ctx, []edgewise.DeviceInfo{gpu0}, time.Second)
 		synctest.Wait()
-		s := m.Last(uuid)
+		s := m.Last(gpu0.Device)
 		if s == nil || *s.Utilization != 0.347 || *s.Energy != 5 || s.Mode != "MODE_30W" {
 			t.Fatalf("the board goes first, and NVML adds what it does not tell: %+v", s)
 		}
@@ -200,7 +202,7 @@ func TestMeterReadsFromTimeToTime(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if s := m.Last(uuid); *s.Utilization != 0.9 {
+		if s := m.Last(gpu0.Device); *s.Utilization != 0.9 {
 			t.Errorf("load %v after a second", *s.Utilization)
 		}
 		stop()
@@ -214,8 +216,8 @@ func TestMachineThatTellsNothing(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	m.Watch(ctx, []string{"GPU-x"}, time.Hour)
-	if s := m.Last("GPU-x"); s != nil {
+	m.Watch(ctx, []edgewise.DeviceInfo{{UUID: "GPU-x"}}, time.Hour)
+	if s := m.Last(edgewise.Device{}); s != nil {
 		t.Errorf("told %+v", s)
 	}
 }

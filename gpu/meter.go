@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/gpu/drm"
 	"github.com/edgewise-ai/edgewise/gpu/jetson"
 	"github.com/edgewise-ai/edgewise/gpu/nvml"
 )
@@ -13,19 +14,23 @@ import (
 // Meter reads the telemetry of devices from time to time and hands out what it read last, so that nobody waits for a
 // slow sensor.
 type Meter struct {
-	read func(uuid string) *edgewise.Telemetry
-	last atomic.Pointer[map[string]*edgewise.Telemetry]
+	read func(edgewise.DeviceInfo) *edgewise.Telemetry
+	last atomic.Pointer[map[edgewise.Device]*edgewise.Telemetry]
 }
 
 // NewMeter opens the sources that there are. library is the path of NVML, empty: searched. root is that of the file
 // system, empty: "/". missing says why NVML tells nothing; on a Jetson that is in order.
 func NewMeter(library, root string) (m *Meter, missing error) {
-	board := jetson.Find(Config{Root: root}.root())
+	root = Config{Root: root}.root()
+	board := jetson.Find(root)
 	n, missing := nvml.Open(nvml.Candidates(library))
-	return &Meter{read: func(uuid string) *edgewise.Telemetry {
+	return &Meter{read: func(d edgewise.DeviceInfo) *edgewise.Telemetry {
+		if d.Device.Kind == edgewise.Vulkan {
+			return drm.Read(root, d.BusID)
+		}
 		var t *edgewise.Telemetry
 		if n != nil && missing == nil {
-			t, _ = n.Read(uuid)
+			t, _ = n.Read(d.UUID)
 		}
 		if board != nil {
 			t = merge(board.Telemetry(), t)
@@ -34,14 +39,14 @@ func NewMeter(library, root string) (m *Meter, missing error) {
 	}}, missing
 }
 
-// Watch reads the telemetry of devices, known by their UUIDs, at once and then again and again until ctx ends.
-func (m *Meter) Watch(ctx context.Context, uuids []string, every time.Duration) {
+// Watch reads the telemetry of devices at once and then again and again until ctx ends.
+func (m *Meter) Watch(ctx context.Context, devices []edgewise.DeviceInfo, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
-		sample := make(map[string]*edgewise.Telemetry, len(uuids))
-		for _, uuid := range uuids {
-			sample[uuid] = m.read(uuid)
+		sample := make(map[edgewise.Device]*edgewise.Telemetry, len(devices))
+		for _, d := range devices {
+			sample[d.Device] = m.read(d)
 		}
 		m.last.Store(&sample)
 		select {
@@ -52,10 +57,13 @@ func (m *Meter) Watch(ctx context.Context, uuids []string, every time.Duration) 
 	}
 }
 
+// Now reads the telemetry of a device, and waits for its sensors; nil when it tells nothing.
+func (m *Meter) Now(d edgewise.DeviceInfo) *edgewise.Telemetry { return m.read(d) }
+
 // Last returns what was read last of a device; nil when it tells nothing.
-func (m *Meter) Last(uuid string) *edgewise.Telemetry {
+func (m *Meter) Last(on edgewise.Device) *edgewise.Telemetry {
 	if sample := m.last.Load(); sample != nil {
-		return (*sample)[uuid]
+		return (*sample)[on]
 	}
 	return nil
 }

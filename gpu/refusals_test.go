@@ -13,19 +13,25 @@ import (
 
 // refusing are the files whose texts say why a GPU, or a model on one, is refused.
 var refusing = []string{
-	"find.go", "provider/open.go", "provider/file.go", "provider/code.go", "cuda/driver.go",
+	"find.go", "find_vulkan.go", "vulkan/vulkan.go", "vulkan/manifest.go", "../appliance/serving/probe.go",
+	"provider/open.go", "provider/file.go", "provider/code.go", "cuda/driver.go",
 	"onnx/accelerate.go", "onnx/accelerated.go",
 	"onnx/providers.go", "onnx/plan.go", "../appliance/serving/hardware.go", "../appliance/serving/placement.go",
-	"../appliance/serving/gpumemory.go", "../appliance/serving/resident.go", "../appliance/serving/throttle.go",
+	"../appliance/serving/gpumemory.go", "../appliance/serving/resident.go", "../appliance/serving/throttle.go", "../appliance/runner/rest.go",
+	"../appliance/serving/choice.go", "../appliance/serving/precision.go",
+	"../appliance/measure/measure.go", "../appliance/measure/answers.go",
 }
 
 // said are texts of these files that refuse nothing: what the log tells, and what stands before a reason of another
 // text.
 var said = []string{
+	"a model was loaded again by a request",
 	"GPU found", "no GPU is used", "runtime found", "no runtime for ONNX models",
 	"GPUs tell nothing of their load and temperature", "a model gave its memory up for another",
+	"the device of a model was chosen by measurement", "the device that was chosen for a model cannot be used",
+	"what was measured of a model was not written", "a model with a lower precision was compared with FP32", "its instance groups name one",
 	"cannot open shared object file", "pictures are made into tensors on the CPU", "provider of a session", "CUDA driver ",
-	", %d.%d and later",
+	", %d.%d and later", "edgewise: a process that looks for libraries",
 }
 
 // verbs are what is filled in.

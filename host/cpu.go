@@ -164,3 +164,21 @@ func read(folder, name string) string {
 	line, _, _ := strings.Cut(string(text), "\n")
 	return line
 }
+
+// LargestCache returns the bytes of the largest cache of the first processor, 0 when the system does not tell.
+func LargestCache(root string) (bytes int64) {
+	sizes, _ := filepath.Glob(filepath.Join(root, "sys/devices/system/cpu/cpu0/cache/index*/size"))
+	for _, path := range sizes {
+		text, _ := os.ReadFile(path)
+		number, unit := strings.TrimSpace(string(text)), int64(1)
+		if cut, ok := strings.CutSuffix(number, "K"); ok {
+			number, unit = cut, 1<<10
+		} else if cut, ok := strings.CutSuffix(number, "M"); ok {
+			number, unit = cut, 1<<20
+		}
+		if n, err := strconv.ParseInt(number, 10, 64); err == nil {
+			bytes = max(bytes, n*unit)
+		}
+	}
+	return bytes
+}

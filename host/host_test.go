@@ -80,6 +80,22 @@ func TestMemoryIsBoundedByControlGroups(t *testing.T) {
 	want(600000, 0)
 	write(t, root, "proc/self/cgroup", "1:name=systemd:/a\n0::/../../elsewhere\n")
 	want(800000, 300000)
+	write(t, root, "sys/fs/cgroup/memory.stat", "anon 1\ninactive_file 20000\nactive_file 3000\nshmem 5\n")
+	want(800000, 323000) // files that are kept in memory are taken back
+}
+
+func TestMemoryIsBoundedByTheFirstVersionOfControlGroups(t *testing.T) {
+	root, group := t.TempDir(), "sys/fs/cgroup/memory/docker/box/"
+	write(t, root, "proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 400 kB\n")
+	write(t, root, "proc/self/cgroup", "5:cpu,memory:/docker/box\n1:name=systemd:/a\n0::/\n")
+	write(t, root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n")
+	write(t, root, "sys/fs/cgroup/memory/memory.usage_in_bytes", "900000\n")
+	write(t, root, group+"memory.limit_in_bytes", "600000\n")
+	write(t, root, group+"memory.usage_in_bytes", "590000\n")
+	write(t, root, group+"memory.stat", "inactive_file 7\ntotal_inactive_file 40000\ntotal_active_file 1000\n")
+	if TotalMemory(root) != 600000 || AvailableMemory(root) != 51000 {
+		t.Errorf("%d and %d bytes", TotalMemory(root), AvailableMemory(root))
+	}
 }
 
 func TestProcessesAreRead(t *testing.T) {

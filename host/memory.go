@@ -25,12 +25,8 @@ func Memory(root string) (total, available int64, ok bool) {
 // service where those are bounded. 0: unknown.
 func AvailableMemory(root string) int64 {
 	_, available, _ := Memory(root)
-	for _, group := range controlGroups(root) {
-		limit, bounded := number(filepath.Join(group, "memory.max"))
-		used, known := number(filepath.Join(group, "memory.current"))
-		if bounded && known {
-			available = min(available, max(limit-used, 0))
-		}
+	for _, b := range memoryBounds(root) {
+		available = min(available, max(b.limit-b.used, 0))
 	}
 	return available
 }
@@ -39,32 +35,18 @@ func AvailableMemory(root string) int64 {
 // container or its service where those are bounded. 0: unknown.
 func TotalMemory(root string) int64 {
 	total, _, _ := Memory(root)
-	for _, group := range controlGroups(root) {
-		if limit, bounded := number(filepath.Join(group, "memory.max")); bounded {
-			total = min(total, limit)
-		}
+	for _, b := range memoryBounds(root) {
+		total = min(total, b.limit)
 	}
 	return total
 }
 
-// controlGroups lists the folders of the control group of this process and of those above it, as far as they can be
-// seen: in a container they begin at its own.
-func controlGroups(root string) []string {
-	const mounted = "sys/fs/cgroup"
-	text, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
-	_, path, _ := strings.Cut(string(text), "0::")
-	path, _, _ = strings.Cut(path, "\n")
-	list := []string{}
-	for path = filepath.Clean("/" + path); path != "/"; path = filepath.Dir(path) {
-		list = append(list, filepath.Join(root, mounted, path))
-	}
-	return append(list, filepath.Join(root, mounted))
-}
-
 // Fields of the status of a process, for ProcessBytes.
 const (
-	Resident = "VmRSS"  // what it has in memory
-	Data     = "VmData" // what the kernel counts for RLIMIT_DATA
+	Resident = "VmRSS"   // what it has in memory
+	Private  = "RssAnon" // what of that belongs to no file and to no other process
+	Peak     = "VmHWM"   // the most that it has had in memory
+	Data     = "VmData"  // what the kernel counts for RLIMIT_DATA
 )
 
 // ProcessBytes returns a field of the status of a process, 0 for this one. ok is false when the process is gone.

@@ -124,6 +124,16 @@ type Span struct {
 	Fuel     uint64  `json:"fuel,omitempty"`
 	Memory   int64   `json:"memory,omitempty"`
 	Error    string  `json:"error,omitempty"`
+	Waits    []Wait  `json:"waits,omitempty"` // of a queue span, whose time they add up to
+}
+
+// Wait is a part of the time that a request waited, and what it waited for; see edgewise.Wait.
+type Wait struct {
+	Cause    string  `json:"cause"`
+	Model    string  `json:"model,omitempty"`
+	Version  int64   `json:"version,omitempty"`
+	Requests int     `json:"requests,omitempty"`
+	Duration float64 `json:"duration_us"`
 }
 
 // StoredHistory is up to 31 days: GET /api/v1/statistics/history.

@@ -101,8 +101,14 @@ type Device struct {
 
 	Used         bool                `json:"used"`                         // whether models can run on it
 	Reason       string              `json:"reason,omitempty"`             // the one reason why not
-	Capability   string              `json:"compute_capability,omitempty"` // of a GPU
+	Capability   string              `json:"compute_capability,omitempty"` // of a GPU of CUDA
+	Vendor       string              `json:"vendor,omitempty"`             // of a Vulkan device
+	Type         string              `json:"type,omitempty"`               // integrated, discrete, virtual, software or other
+	Driver       string              `json:"driver,omitempty"`             // what drives it, with its version
 	MemoryBudget int64               `json:"memory_budget,omitempty"`      // of a GPU: bytes that models may take together
+	Losses       int                 `json:"losses,omitempty"`             // how often a process of a model on it has died
+	LastLoss     time.Time           `json:"last_loss,omitzero"`           // when that was
+	Loss         string              `json:"loss,omitempty"`               // its cause
 	Telemetry    *edgewise.Telemetry `json:"telemetry,omitempty"`          // of a GPU
 }
 
@@ -186,7 +192,7 @@ type Deployment struct {
 type ModelEvent struct {
 	Model   string `json:"model"`
 	Version int64  `json:"version,omitempty"`
-	What    string `json:"what"` // state, health, label, stored, deleted, notes, goldens or rollout
+	What    string `json:"what"` // state, health, label, stored, deleted, notes, goldens, rollout or tuning
 	State   string `json:"state,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 }

@@ -19,13 +19,15 @@ type VersionDetail struct {
 	LabelNames   []string        `json:"labels"`
 	Fit          *Fit            `json:"fit,omitempty"`
 	Process      *VersionProcess `json:"process,omitempty"` // nil: it runs in the box's own, or not at all
+	Choice       *Choice         `json:"choice,omitempty"`  // nil: nothing was measured
 }
 
 // VersionProcess is the process outside the box's own in which a version runs.
 type VersionProcess struct {
-	Resident int64  `json:"resident"`        // bytes of its memory
-	Group    string `json:"group,omitempty"` // of versions that share it; empty: it is the version's own
-	Note     string `json:"note,omitempty"`  // what its program says of the model
+	Resident int64  `json:"resident"`          // bytes of its memory
+	Group    string `json:"group,omitempty"`   // of versions that share it; empty: it is the version's own
+	Note     string `json:"note,omitempty"`    // what its program says of the model
+	Resting  bool   `json:"resting,omitempty"` // it has ended to give its memory to others, and the next request starts it
 }
 
 // MaxNotesBytes bounds the notes about a model, and about a version.

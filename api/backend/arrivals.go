@@ -158,13 +158,12 @@ func (c *Client) read(body []byte) error {
 		return err
 	}
 	c.mu.Lock()
-	known := c.reads[at]
-	delete(c.reads, at)
-	c.mu.Unlock()
-	if !known {
+	defer c.mu.Unlock()
+	if !c.reads[at] {
 		return broken("READ of %d, where no inputs stand", at)
 	}
-	c.in.Free(at)
+	delete(c.reads, at)
+	c.vacate(at)
 	return nil
 }
 

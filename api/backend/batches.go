@@ -13,17 +13,11 @@ func (c *Client) Run(ctx context.Context, calls []*Call) error {
 	if err := c.Send(ctx, calls); err != nil {
 		return err
 	}
-	select {
-	case <-c.Done():
-	case <-c.Ended(): // the calls have got its error
-	}
+	c.Await(context.Background())
 	return nil
 }
 
-// Done has a token when the backend takes the next batch.
-func (c *Client) Done() <-chan uint64 { return c.done }
-
-// Send sends a batch. The next one is sent when Done has had a token; calls may be open then. On an error no call is
+// Send sends a batch. The next one is sent when Await has returned true; calls may be open then. On an error no call is
 // answered: ErrTooLarge, that of ctx while it waits for memory, that of End.
 func (c *Client) Send(ctx context.Context, calls []*Call) error {
 	run, at, err := c.place(ctx, calls)
@@ -32,8 +26,8 @@ func (c *Client) Send(ctx context.Context, calls []*Call) error {
 	}
 	c.mu.Lock()
 	if c.err != nil {
+		c.forget(calls, at)
 		c.mu.Unlock()
-		c.in.Free(at)
 		return c.err
 	}
 	c.numbers++
@@ -60,7 +54,7 @@ func (c *Client) Send(ctx context.Context, calls []*Call) error {
 		}
 	}
 	c.mu.Unlock()
-	_ = c.socket.write(frames) // a connection that fails ends by Serve, too
+	_ = c.write(frames) // a connection that fails ends by Serve, too
 	return nil
 }
 
@@ -75,15 +69,22 @@ func (c *Client) forget(calls []*Call, at uint64) {
 	}
 	c.run = 0
 	delete(c.reads, at)
-	c.in.Free(at)
+	c.vacate(at)
 }
 
 // noBlock is the place of a message without bytes.
 const noBlock = ^uint64(0)
 
-// place copies the inputs of a batch into one block: those of a name one after the other.
+// place makes the inputs of a batch stand in one block. They are copied there, those of a name one after the other, unless
+// they are those of one call in borrowed memory.
 func (c *Client) place(ctx context.Context, calls []*Call) (*Run, uint64, error) {
 	run := &Run{Joined: true, Calls: make([]RunCall, len(calls))}
+	if len(calls) == 1 {
+		if at, ok := c.inPlace(calls[0]); ok {
+			run.Calls[0].Request = calls[0].Request
+			return run, at, nil
+		}
+	}
 	size, most := uint64(0), 0
 	for _, call := range calls {
 		most = max(most, len(call.Tensors))

@@ -13,8 +13,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// Events are what a backend does on its own. They are called one after the other by Client.Serve, which reads nothing
-// meanwhile.
+// Events are what a backend does on its own. They are called one after the other by Client.Serve or Client.Await, which
+// read nothing meanwhile.
 type Events interface {
 	// Exec is a request to another model. The inputs are readable until taken is called, once. It is answered by Reply.
 	Exec(x *Exec, inputs []edgewise.Tensor, taken func())
@@ -30,8 +30,8 @@ type Events interface {
 type Call struct {
 	Request                   // its Inputs are filled in by Run
 	Tensors []edgewise.Tensor // the inputs; read until Run has sent them
-	// Answer receives the responses in order; the last one is final. It is called by Client.Serve, and by Client.End for
-	// a call that has no final response then.
+	// Answer receives the responses in order; the last one is final. It is called by Client.Serve or Client.Await, and by
+	// Client.End for a call that has no final response then.
 	Answer func(*Response)
 	Owner  any // of the caller's, who finds it by Client.Call
 
@@ -55,47 +55,82 @@ type Response struct {
 // Client is the server's half of a connection with a backend.
 type Client struct {
 	socket  *socket
+	turn    *clientTurn
 	in, out *Memory
 	events  Events
 	ready   chan *Ready
 	done    chan uint64
 	ended   chan struct{} // closed by End
 
-	mu      sync.Mutex // guards what follows
-	numbers uint64
-	calls   map[uint64]*Call
-	execs   map[uint64]bool // open ones
-	reads   map[uint64]bool // blocks in the input memory that the backend reads
-	run     uint64          // in progress, 0: none
-	started bool            // READY has come
-	checks  map[uint64]chan error
-	takes   []byte // TAKEN frames that were not sent
-	taking  bool   // a timer is set to send them
-	err     error  // why the connection ended
+	mu       sync.Mutex // guards what follows
+	numbers  uint64
+	calls    map[uint64]*Call
+	execs    map[uint64]bool   // open ones
+	reads    map[uint64]bool   // blocks in the input memory that the backend reads
+	borrowed map[uint64]uint64 // those that Borrow has returned, with their bytes
+	run      uint64            // in progress, 0: none
+	started  bool              // READY has come
+	checks   map[uint64]chan error
+	takes    []byte // TAKEN frames that were not sent
+	taking   bool   // a timer is set to send them
+	err      error  // why the connection ended
 }
 
-// Patience is how long a backend may leave what is sent to it unread before its connection is given up.
-const Patience = 10 * time.Second
-
-// NewClient makes the server's half of a connection on its end of the socket, which it closes at the end as it does in
-// and out. in is owned by this side, out by the backend.
-func NewClient(socket *os.File, in, out *Memory, events Events) *Client {
-	return &Client{
-		socket: newSocket(socket, Patience), in: in, out: out, events: events, ready: make(chan *Ready, 1),
-		done: make(chan uint64, 1), ended: make(chan struct{}), calls: map[uint64]*Call{}, execs: map[uint64]bool{},
-		reads: map[uint64]bool{}, checks: map[uint64]chan error{},
+// Serve reads what the backend sends while no Await does, until the connection ends, and returns why: io.EOF when the
+// backend has closed it, ErrProtocol when it broke the protocol, os.ErrClosed after Close. It is called once. The caller
+// ends the process and calls End then.
+func (c *Client) Serve() error {
+	for {
+		if err := c.turn.await(); err != nil {
+			return err
+		}
+		c.turn.pass(c.receive())
 	}
 }
 
-// Serve reads what the backend sends until the connection ends, and returns why: io.EOF when the backend has closed it,
-// ErrProtocol when it broke the protocol. It is called once. The caller ends the process and calls End then.
-func (c *Client) Serve() error {
-	for {
-		k, body, err := c.socket.next()
-		if err == nil {
-			err = c.frame(k, body)
+// Await waits until the backend takes the next batch; false: ctx or the connection has ended before. It is called once
+// for each Send that has returned nil, and again after false. For as long as something comes it reads what the backend
+// sends, so that no other goroutine is woken between the answer and the one who waits for it (decision 0099).
+func (c *Client) Await(ctx context.Context) bool {
+	if c.turn.take() {
+		c.turn.pass(c.lead(ctx))
+	}
+	select {
+	case <-c.done:
+		return true
+	default:
+	}
+	select {
+	case <-c.done:
+		return true
+	case <-c.ended: // the calls have got its error
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// lead reads until the backend takes the next batch, ctx ends, or nothing has come for leadTime.
+func (c *Client) lead(ctx context.Context) error {
+	for len(c.done) == 0 && ctx.Err() == nil {
+		if err := c.receive(); err != nil {
+			return err
 		}
-		if err != nil {
+	}
+	return nil
+}
+
+// receive reads once and obeys the frames that are whole then: whoever reads next waits for the socket. Errors: those of
+// fill and of frame.
+func (c *Client) receive() error {
+	if err := c.socket.fill(); err != nil {
+		return err
+	}
+	for {
+		k, body, ok, err := c.socket.frame()
+		if !ok || err != nil {
+			return err
+		}
+		if err := c.frame(k, body); err != nil {
 			return err
 		}
 	}
@@ -111,23 +146,20 @@ func (c *Client) End(err error) {
 	for _, call := range open {
 		call.open = false
 	}
-	blocks := c.reads
-	c.reads = map[uint64]bool{}
+	for at := range c.reads {
+		delete(c.reads, at)
+		c.vacate(at)
+	}
 	c.mu.Unlock()
 	close(c.ended)
-	_ = c.socket.close()
 	for _, call := range open {
 		call.Answer(&Response{Final: true, Error: err, Taken: func() {}})
 	}
-	for at := range blocks {
-		c.in.Free(at)
-	}
-	c.in.Close()
-	c.out.Close()
+	c.release()
 }
 
 // Close ends the connection: Serve returns.
-func (c *Client) Close() { _ = c.socket.close() }
+func (c *Client) Close() { c.turn.end(os.ErrClosed) }
 
 // Number is the number of a call that was sent, by which an Exec names it.
 func (c *Call) Number() uint64 { return c.number }
@@ -297,7 +329,16 @@ func (c *Client) send(frames []byte) error {
 	if len(frames) == 0 {
 		return nil
 	}
-	return c.socket.write(frames)
+	return c.write(frames)
+}
+
+// write sends frames, or ends the connection when the backend does not read.
+func (c *Client) write(frames []byte) error {
+	err := c.socket.write(frames)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.Close()
+	}
+	return err
 }
 
 // TAKEN frames go with the next frame when no call waits for them, or after takeDelay, or when there are many.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Version is the version of the protocol. It stands in START, and in EnvironmentKey for a program that wants to know
@@ -78,7 +80,7 @@ func finish(b []byte, start int) ([]byte, error) {
 	return b, nil
 }
 
-// socket is one end of a connection: one goroutine reads, any may write.
+// socket is one end of a connection, a blocking one: one goroutine reads at a time, any may write.
 type socket struct {
 	file *os.File
 	// how long a write may take before the connection is given up; 0: without end
@@ -94,65 +96,95 @@ func newSocket(file *os.File, patience time.Duration) *socket {
 	return &socket{file: file, patience: patience, buf: make([]byte, 16<<10)}
 }
 
-// next returns the next frame. body is valid until next is called again. Errors: io.EOF between two frames,
-// io.ErrUnexpectedEOF within one, ErrProtocol.
+// next waits for the next frame. body is valid until next or fill is called again. Errors: those of frame and fill.
 func (s *socket) next() (k Kind, body []byte, err error) {
-	if err := s.have(4); err != nil {
-		return 0, nil, err
-	}
-	n := binary.LittleEndian.Uint32(s.buf[s.from:])
-	if n == 0 || n > MaxFrame {
-		return 0, nil, broken("a frame of %d bytes, want 1 to %d", n, MaxFrame)
-	}
-	if err := s.have(4 + int(n)); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
+	for {
+		k, body, ok, err := s.frame()
+		if ok || err != nil {
+			return k, body, err
 		}
-		return 0, nil, err
+		if err := s.fill(); err != nil {
+			return 0, nil, err
+		}
 	}
-	frame := s.buf[s.from+4 : s.from+4+int(n)]
-	s.from += 4 + int(n)
-	return Kind(frame[0]), frame[1:], nil
 }
 
-// have reads until n bytes stand in buf.
-func (s *socket) have(n int) error {
+// frame returns the next frame, as far as it has been read; ok is false when it has not. body is valid until fill is
+// called. Error: ErrProtocol.
+func (s *socket) frame() (k Kind, body []byte, ok bool, err error) {
+	have := s.buf[s.from:s.to]
+	if len(have) < headBytes {
+		return 0, nil, false, nil
+	}
+	n := binary.LittleEndian.Uint32(have)
+	if n == 0 || n > MaxFrame {
+		return 0, nil, false, broken("a frame of %d bytes, want 1 to %d", n, MaxFrame)
+	}
+	if len(have) < headBytes+int(n) {
+		return 0, nil, false, nil
+	}
+	s.from += headBytes + int(n)
+	return Kind(have[headBytes]), have[headBytes+1 : headBytes+int(n)], true, nil
+}
+
+// headBytes is the length field of a frame.
+const headBytes = 4
+
+// fill reads once, behind what frame has not returned. Errors: io.EOF between two frames, io.ErrUnexpectedEOF within
+// one, errSilent.
+func (s *socket) fill() error {
 	if s.from == s.to {
 		s.from, s.to = 0, 0
 	}
-	if s.from+n > len(s.buf) {
+	if s.from > 0 || s.to == len(s.buf) {
 		into := s.buf
-		if n > len(into) {
-			into = make([]byte, max(n, min(2*len(into), 4+MaxFrame)))
+		if s.to-s.from > len(into)/2 {
+			into = make([]byte, min(2*len(into), headBytes+MaxFrame))
 		}
 		s.to = copy(into, s.buf[s.from:s.to])
 		s.buf, s.from = into, 0
 	}
-	for s.to-s.from < n {
-		m, err := s.file.Read(s.buf[s.to:])
-		s.to += m
-		if err != nil && s.to-s.from < n {
-			if errors.Is(err, io.EOF) && s.to > s.from {
-				return io.ErrUnexpectedEOF
-			}
-			return err
-		}
+	n, err := s.file.Read(s.buf[s.to:])
+	s.to += n
+	switch {
+	case n > 0:
+		return nil
+	case errors.Is(err, unix.EAGAIN):
+		return errSilent
+	case errors.Is(err, io.EOF) && s.to > s.from:
+		return io.ErrUnexpectedEOF
 	}
-	return nil
+	return err
 }
 
-// write sends whole frames.
+// errSilent says that nothing has come within the time that the socket waits.
+var errSilent = errors.New("the other side has sent nothing")
+
+// writePart is how much is written at once. The kernel waits for room for it once.
+const writePart = 32 << 10
+
+// write sends whole frames. Error: os.ErrDeadlineExceeded when the other side did not read for patience; then a part may
+// have been sent.
 func (s *socket) write(frames []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.patience > 0 {
-		_ = s.file.SetWriteDeadline(time.Now().Add(s.patience)) // a socket has one
+	var began time.Time
+	for len(frames) > 0 {
+		n, err := s.file.Write(frames[:min(len(frames), writePart)])
+		frames = frames[n:]
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return os.ErrDeadlineExceeded
+		case err != nil:
+			return err
+		case len(frames) == 0 || s.patience == 0:
+		case began.IsZero():
+			began = time.Now()
+		case time.Since(began) > s.patience:
+			return os.ErrDeadlineExceeded
+		}
 	}
-	_, err := s.file.Write(frames)
-	if errors.Is(err, os.ErrDeadlineExceeded) { // a part may have been sent
-		_ = s.file.Close()
-	}
-	return err
+	return nil
 }
 
 func (s *socket) close() error { return s.file.Close() }

@@ -22,6 +22,7 @@ func align(n uint64) uint64 { return (n + Alignment - 1) &^ (Alignment - 1) }
 // Memory is a mapped memory file. Its owner allocates blocks in it; the other side reads them.
 type Memory struct {
 	data  []byte
+	size  int64
 	file  *os.File
 	owned bool // blocks are allocated here; otherwise the other side owns the memory
 
@@ -37,9 +38,9 @@ type span struct{ from, to uint64 }
 // spanAt compares where a block begins.
 func spanAt(s span, at uint64) int { return cmp.Compare(s.from, at) }
 
-// NewMemory makes a memory file of a fixed size, of which no page is in use yet.
+// newMemory makes a memory file of a fixed size, of which no page is in use yet.
 // owned says that blocks are allocated by this side.
-func NewMemory(name string, size int64, owned bool) (*Memory, error) {
+func newMemory(name string, size int64, owned bool) (*Memory, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, err
@@ -56,7 +57,7 @@ func NewMemory(name string, size int64, owned bool) (*Memory, error) {
 		_ = f.Close()
 		return nil, err
 	}
-	return &Memory{data: data, file: f, owned: owned, freed: make(chan struct{}, 1)}, nil
+	return &Memory{data: data, size: size, file: f, owned: owned, freed: make(chan struct{}, 1)}, nil
 }
 
 // openMemory maps a memory file of the server's. Blocks are allocated in one that is owned.
@@ -76,11 +77,11 @@ func openMemory(f *os.File, size int64, owned bool) (*Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Memory{data: data, file: f, owned: owned, freed: make(chan struct{}, 1)}, nil
+	return &Memory{data: data, size: size, file: f, owned: owned, freed: make(chan struct{}, 1)}, nil
 }
 
-// File returns the memory file for a backend: one that can be read only, or the whole. The caller closes it.
-func (m *Memory) File(writable bool) (*os.File, error) {
+// open returns the memory file for a backend: one that can be read only, or the whole. The caller closes it.
+func (m *Memory) open(writable bool) (*os.File, error) {
 	mode := os.O_RDONLY
 	if writable {
 		mode = os.O_RDWR
@@ -89,25 +90,28 @@ func (m *Memory) File(writable bool) (*os.File, error) {
 }
 
 // Size returns the size in bytes.
-func (m *Memory) Size() int64 { return int64(len(m.data)) }
+func (m *Memory) Size() int64 { return m.size }
 
 // Alloc takes a block of n bytes, n above 0. ok is false when there is no room.
-func (m *Memory) Alloc(n uint64) (offset uint64, ok bool) {
-	if n > uint64(len(m.data)) {
+func (m *Memory) Alloc(n uint64) (offset uint64, ok bool) { return m.allocBelow(n, math.MaxUint64) }
+
+// allocBelow takes a block that ends at limit or before.
+func (m *Memory) allocBelow(n, limit uint64) (offset uint64, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if limit = min(limit, align(uint64(len(m.data)))); n > limit {
 		return 0, false
 	}
 	n = align(n)
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	from := uint64(0)
 	for i, s := range m.used {
-		if s.from-from >= n {
+		if s.from-from >= n && from+n <= limit {
 			m.used = slices.Insert(m.used, i, span{from, from + n})
 			return from, true
 		}
 		from = s.to
 	}
-	if align(uint64(len(m.data)))-from < n {
+	if from+n > limit {
 		return 0, false
 	}
 	m.used = append(m.used, span{from, from + n})

@@ -8,7 +8,7 @@ import (
 )
 
 func memory(t *testing.T, size int64) *Memory {
-	m, err := NewMemory("test", size, true)
+	m, err := newMemory("test", size, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		f.Add(i, body[5:])
 	}
-	m, err := NewMemory("fuzz", 1<<16, false)
+	m, err := newMemory("fuzz", 1<<16, false)
 	if err != nil {
 		f.Fatal(err)
 	}

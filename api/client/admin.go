@@ -36,6 +36,12 @@ func (c *Client) Version(ctx context.Context, id edgewise.ModelID) (*admin.Versi
 	return &d, c.call(ctx, http.MethodGet, versionPath(id), nil, &d)
 }
 
+// Measure has a ready version measured once more on the devices of the box. Errors: NotFound, Unavailable, Unsupported.
+func (c *Client) Measure(ctx context.Context, id edgewise.ModelID) (*admin.Choice, error) {
+	var found admin.Choice
+	return &found, c.call(ctx, http.MethodPost, versionPath(id)+"/measure", nil, &found)
+}
+
 // Propose returns pipelines that a version may be meant for, the likeliest first. Errors: NotFound.
 func (c *Client) Propose(ctx context.Context, id edgewise.ModelID) ([]admin.Proposal, error) {
 	var list []admin.Proposal
@@ -97,6 +103,60 @@ func (c *Client) Rollout(ctx context.Context, name string) (admin.Rollout, error
 	var r admin.Rollout
 	err := c.call(ctx, http.MethodGet, modelPath(name)+"/rollout", nil, &r)
 	return r, err
+}
+
+// Tuning returns the present or the latest tuning of a model since the box was started. Errors: NotFound.
+func (c *Client) Tuning(ctx context.Context, name string) (t admin.Tuning, err error) {
+	err = c.call(ctx, http.MethodGet, modelPath(name)+"/tuning", nil, &t)
+	return t, err
+}
+
+// Tunings returns the present or the latest tuning of a model, and which versions have a report. Errors: NotFound.
+func (c *Client) Tunings(ctx context.Context, name string) (t admin.Tunings, err error) {
+	err = c.call(ctx, http.MethodGet, modelPath(name)+"/tunings", nil, &t)
+	return t, err
+}
+
+// StartTuning queues a tuning of a model's live version. Errors: NotFound, Invalid, Conflict, Unsupported, Busy.
+func (c *Client) StartTuning(ctx context.Context, name string, ask admin.TuneRequest) (t admin.Tuning, err error) {
+	err = c.call(ctx, http.MethodPost, modelPath(name)+"/tuning", ask, &t)
+	return t, err
+}
+
+// StopTuning ends the tuning of a model. Errors: NotFound, Conflict.
+func (c *Client) StopTuning(ctx context.Context, name string) (t admin.Tuning, err error) {
+	err = c.call(ctx, http.MethodPost, modelPath(name)+"/tuning/stop", nil, &t)
+	return t, err
+}
+
+// TuneReport returns what a tuning has found of a version. Errors: NotFound.
+func (c *Client) TuneReport(ctx context.Context, id edgewise.ModelID) (*admin.TuneReport, error) {
+	var r admin.TuneReport
+	return &r, c.call(ctx, http.MethodGet, versionPath(id)+"/tuning", nil, &r)
+}
+
+// Roofline returns what was measured of the processor. Error: NotFound.
+func (c *Client) Roofline(ctx context.Context) (*admin.Roofline, error) {
+	var r admin.Roofline
+	return &r, c.call(ctx, http.MethodGet, "/api/v1/roofline", nil, &r)
+}
+
+// MeasureRoofline measures the processor when no client sends requests. Error: Busy.
+func (c *Client) MeasureRoofline(ctx context.Context) (*admin.Roofline, error) {
+	var r admin.Roofline
+	return &r, c.call(ctx, http.MethodPost, "/api/v1/roofline", nil, &r)
+}
+
+// Bound says what bounds a ready version. Errors: NotFound, Unavailable.
+func (c *Client) Bound(ctx context.Context, id edgewise.ModelID) (*admin.Bound, error) {
+	var b admin.Bound
+	return &b, c.call(ctx, http.MethodGet, versionPath(id)+"/bound", nil, &b)
+}
+
+// Capacity answers whether the box carries models at rates. Errors: Invalid, NotFound, Unavailable, Unsupported, Busy.
+func (c *Client) Capacity(ctx context.Context, ask admin.CapacityRequest) (*admin.Capacity, error) {
+	var found admin.Capacity
+	return &found, c.call(ctx, http.MethodPost, "/api/v1/capacity", ask, &found)
 }
 
 // StartRollout loads the candidate of a plan and begins the rollout.

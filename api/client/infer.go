@@ -31,6 +31,9 @@ func (c *Client) InferAs(ctx context.Context, req *edgewise.Request, in, out kse
 	if jsonSize < len(body) {
 		header = http.Header{"Content-Type": {"application/octet-stream"}, kserve.HeaderLength: {strconv.Itoa(jsonSize)}}
 	}
+	if req.Sequence.Active() {
+		header.Set(kserve.HeaderSequence, kserve.SequenceHeader(req.Sequence))
+	}
 	res, err := c.do(ctx, http.MethodPost, inferencePath(req.Model)+"/infer", header, bytes.NewReader(body))
 	if err != nil {
 		return nil, err

@@ -29,8 +29,9 @@
 //	keys/KEY       the digest of the file that has a key (Entry.Key), in hexadecimal digits
 //	parts/KEY      the beginning of a file that is being fetched
 //
-// A file appears in files when it is whole and what its entry says of it: then its key is there as well. When the
-// request is done, it is on the disk; who reads it checks its digest. A part is continued where it ends, as long as the
+// A file appears in files when it is whole and what its entry says of it: then its key is there as well. It is on its
+// way to the disk: who needs it after a cut of the power syncs it, as package store does and the state that is kept of a
+// model, and who reads it checks its digest. A part is continued where it ends, as long as the
 // store still has the file under the same tag. One program at a time writes to a folder; anybody may read it meanwhile.
 package fetch
 
@@ -75,7 +76,8 @@ type Request struct {
 	// Config is the configuration of the version that put publishes, in JSON, and Annotations say where it comes from.
 	Config      json.RawMessage   `json:"config,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
-	Key         string            `json:"key,omitempty"` // of sign: a private key of minisign, without a password
+	Form        string            `json:"form,omitempty"` // of put to a registry: FormModel, which "" is, or FormFleet
+	Key         string            `json:"key,omitempty"`  // of sign: a private key of minisign, without a password
 }
 
 // Trust says which artifacts of registries are believed.
@@ -110,6 +112,7 @@ type Entry struct {
 	Size    int64  `json:"size"`
 	Tag     string `json:"tag,omitempty"`     // the store's mark of this state of the file, such as an ETag or a generation
 	MD5     string `json:"md5,omitempty"`     // in hexadecimal digits, where the store knows it
+	CRC32C  string `json:"crc32c,omitempty"`  // in hexadecimal digits, where the store's list has it
 	SHA256  string `json:"sha256,omitempty"`  // in hexadecimal digits, where the store knows it
 	Changed int64  `json:"changed,omitempty"` // nanoseconds since 1970
 }
@@ -140,9 +143,11 @@ type Reply struct {
 	Done     bool      `json:"done,omitempty"`
 }
 
-// Progress says how much of a request was received or sent until now.
+// Progress says how much of a request was received or sent until now, and how much earlier requests have left of files that were not
+// whole.
 type Progress struct {
 	Bytes int64 `json:"bytes"`
+	Had   int64 `json:"had,omitempty"`
 }
 
 // Artifact is what a registry has of one version.
@@ -156,6 +161,7 @@ type Artifact struct {
 // Forms of artifacts.
 const (
 	FormModel    = "model"    // one file a layer; docs/registries.md
+	FormFleet    = "fleet"    // a document of a fleet with its signature, or a report of a box
 	FormModelcar = "modelcar" // an image with files below /models, as KServe reads it: the entries are its layers
 )
 

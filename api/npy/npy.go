@@ -6,13 +6,13 @@ package npy
 import (
 	"bytes"
 	"encoding/binary"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/pattern"
 )
 
 // Magic is what an .npy file begins with.
@@ -47,9 +47,9 @@ type header struct {
 }
 
 var (
-	descrEntry = regexp.MustCompile(`'descr'\s*:\s*'([<>|=]?)([A-Za-z]\d*)'`)
-	orderEntry = regexp.MustCompile(`'fortran_order'\s*:\s*(True|False)`)
-	shapeEntry = regexp.MustCompile(`'shape'\s*:\s*\(([^)]*)\)`)
+	descrEntry = pattern.New(`'descr'\s*:\s*'([<>|=]?)([A-Za-z]\d*)'`)
+	orderEntry = pattern.New(`'fortran_order'\s*:\s*(True|False)`)
+	shapeEntry = pattern.New(`'shape'\s*:\s*\(([^)]*)\)`)
 )
 
 // Decode reads a NumPy array of a type: strings (S and U) become BYTES, bit patterns of two bytes (V2) become BF16. The

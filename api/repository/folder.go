@@ -10,12 +10,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/pattern"
 )
 
 // Repository is a tree of files that holds models.
@@ -121,9 +121,24 @@ func (f Folder) versions() ([]Version, error) {
 	return versions, nil
 }
 
-// ReadFolder returns the files in one folder of this machine as a version. Errors: Invalid with the path.
+// ReadFolder returns the files in one folder of this machine as a version. Of a model's folder, which has folders of
+// versions, it is the highest one, with the files beside them. Errors: Invalid with the path.
 func ReadFolder(id edgewise.ModelID, dir string) (Version, error) {
-	w := &walk{repository: Dir(dir)}
+	r := Dir(dir)
+	entries, err := r.entries()
+	if err != nil {
+		return Version{}, err
+	}
+	if slices.ContainsFunc(entries, isVersion) {
+		versions, err := Folder{Name: id.Name, repository: r, dir: "."}.versions()
+		if err != nil {
+			return Version{}, err
+		}
+		last := versions[len(versions)-1]
+		last.ID = id
+		return last, nil
+	}
+	w := &walk{repository: r}
 	if err := w.below(".", ""); err != nil {
 		return Version{}, err
 	}
@@ -166,9 +181,14 @@ func (r Repository) Folders() (folders []Folder, refused []error, err error) {
 
 func isModel(entries []fs.DirEntry) bool {
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-		_, numbered := versionNumber(e.Name())
-		return e.IsDir() && numbered || !e.IsDir() && strings.HasPrefix(e.Name(), "config.")
+		return isVersion(e) || !e.IsDir() && strings.HasPrefix(e.Name(), "config.")
 	})
+}
+
+// isVersion tells whether an entry of a model's folder is the folder of a version.
+func isVersion(e fs.DirEntry) bool {
+	_, numbered := versionNumber(e.Name())
+	return numbered && e.IsDir()
 }
 
 // versionNumber reads a version folder's name: a number above 0 without leading zeros.
@@ -188,7 +208,7 @@ func (r Repository) isBare(entries []fs.DirEntry) bool {
 	})
 }
 
-var ownName = regexp.MustCompile(`(?m)^[ \t{]*"?name"?[ \t]*:[ \t]*(?:["']([A-Za-z0-9_.,-]+)|([A-Za-z0-9_.-]+))`)
+var ownName = pattern.New(`(?m)^[ \t{]*"?name"?[ \t]*:[ \t]*(?:["']([A-Za-z0-9_.,-]+)|([A-Za-z0-9_.-]+))`)
 
 // rootName is the name of a model whose folder was given in place of a repository.
 func (r Repository) rootName(entries []fs.DirEntry) string {

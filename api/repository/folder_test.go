@@ -300,3 +300,30 @@ func TestARepositoryIsAnyFileSystem(t *testing.T) {
 		t.Errorf("versions %v, %v", versions, err)
 	}
 }
+
+func TestAFolderIsReadAsAVersion(t *testing.T) {
+	dir := t.TempDir()
+	lay(t, dir, "flat/model.py", "flat/config.pbtxt", "flat/lib/part.py",
+		"layout/config.pbtxt", "layout/labels.txt", "layout/1/model.py", "layout/10/model.py", "layout/10/lib/part.py", "layout/9/model.py",
+		"twice/model.py", "twice/1/model.py")
+	id := edgewise.ModelID{Name: "m"}
+	for folder, want := range map[string]string{
+		"flat":   "config.pbtxt lib/part.py model.py",
+		"layout": "config.pbtxt labels.txt lib/part.py model.py",
+		"twice":  "twice/1: model.py stands in the version's folder and in the model's",
+	} {
+		v, err := ReadFolder(id, filepath.Join(dir, folder))
+		if err != nil {
+			if !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("%s: %v", folder, err)
+			}
+			continue
+		}
+		if got := paths(v.Files); got != want || v.ID != id {
+			t.Errorf("%s: %v %q", folder, v.ID, got)
+		}
+		if at := v.Files[len(v.Files)-1]; folder == "layout" && !strings.HasSuffix(at.Source, "layout/10/model.py") {
+			t.Errorf("it is %s", at.Source)
+		}
+	}
+}

@@ -2,12 +2,13 @@ package repository
 
 import (
 	"path"
-	"regexp"
 	"slices"
+
+	"github.com/edgewise-ai/edgewise/pattern"
 )
 
 // namedModel finds the models that the steps of an ensemble name, in protobuf text, YAML or JSON.
-var namedModel = regexp.MustCompile(`\bmodel_name"?\s*:\s*(?:["']([A-Za-z0-9_.,-]+)|([A-Za-z0-9_.-]+))`)
+var namedModel = pattern.New(`\bmodel_name"?\s*:\s*(?:["']([A-Za-z0-9_.,-]+)|([A-Za-z0-9_.-]+))`)
 
 // inOrder puts each model behind those that its configuration names, and otherwise leaves them as they are: an ensemble
 // can only be stored when what it runs is there. It looks for names and does not understand the configuration; who

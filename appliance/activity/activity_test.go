@@ -285,6 +285,32 @@ func TestRequestsAreKeptWithinBounds(t *testing.T) {
 	}
 }
 
+// TestTheQueueOfARequestSaysWhatItWaitedFor reads the waits of a request, which add up to its time in the queue.
+func TestTheQueueOfARequestSaysWhatItWaitedFor(t *testing.T) {
+	var r Requests
+	req := &edgewise.Request{Model: edgewise.ModelID{Name: "face", Version: 1}}
+	const ms = time.Millisecond
+	resp := &edgewise.Response{Model: req.Model, Timing: edgewise.Timing{
+		Queue: 40 * ms, Infer: ms, Batch: 1, Prepared: 2 * ms, Ahead: 2, Waits: []edgewise.Wait{
+			{Cause: "cores", Model: edgewise.ModelID{Name: "ocr", Version: 3}, Requests: 3, Took: 31 * ms},
+		},
+	}}
+	d, err := r.Get(r.Note(t.Context(), req.Model, req, resp, nil, time.Now(), 41*ms, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []admin.Wait{
+		{Cause: "preparation", Duration: 2000},
+		{Cause: "cores", Model: "ocr", Version: 3, Requests: 3, Duration: 31000},
+		{Cause: "queue", Requests: 2, Duration: 7000},
+	}
+	for _, s := range d.Spans {
+		if s.Kind == "queue" && !slices.Equal(s.Waits, want) || s.Kind != "queue" && s.Waits != nil {
+			t.Errorf("%s waited for %+v, want %+v of the queue", s.Kind, s.Waits, want)
+		}
+	}
+}
+
 func TestGoodRequestsPushOutNoFailure(t *testing.T) {
 	var r Requests
 	id := edgewise.ModelID{Name: "cat", Version: 1}

@@ -265,6 +265,18 @@ func (r *Requests) backward() iter.Seq[*request] {
 	}
 }
 
+// Inputs returns the inputs of the latest request to a version that was answered and is kept; nil when there is none.
+func (r *Requests) Inputs(id edgewise.ModelID) []admin.Tensor {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k := range r.backward() {
+		if k.model == id && k.failure == nil {
+			return k.inputs.shown()
+		}
+	}
+	return nil
+}
+
 // Get returns one request with the spans of its parts. Errors: NotFound when it is no longer kept.
 func (r *Requests) Get(number uint64) (admin.RequestDetail, error) {
 	r.mu.Lock()
@@ -328,8 +340,22 @@ func parts(parent int, began, took time.Duration, t edgewise.Timing, own int) []
 		if part.kind == "infer" {
 			s.Batch, s.Own, s.Fuel, s.Memory = t.Batch, own, t.Guest.Fuel, t.Guest.Memory
 		}
+		if part.kind == "queue" {
+			s.Waits = waits(t)
+		}
 		list = append(list, s)
 		at += part.took
+	}
+	return list
+}
+
+// waits says what a request waited for in the queue.
+func waits(t edgewise.Timing) []admin.Wait {
+	var list []admin.Wait
+	for _, w := range t.Explain() {
+		list = append(list, admin.Wait{
+			Cause: w.Cause, Model: w.Model.Name, Version: w.Model.Version, Requests: w.Requests, Duration: micro(w.Took),
+		})
 	}
 	return list
 }

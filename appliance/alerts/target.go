@@ -109,14 +109,19 @@ func (t *target) attempt(ctx context.Context, s *Settings, m admin.AlertMessage)
 	return t.send(ctx, s, m)
 }
 
-// postWebhook posts a message as JSON. Redirects are not followed: the message is for the host that was set.
 func postWebhook(ctx context.Context, s *Settings, m admin.AlertMessage) error {
+	return Post(ctx, s.WebhookURL, m)
+}
+
+// Post posts a message as JSON. Redirects are not followed: the message is for the host that was set. Errors, without the URL: Invalid,
+// Unavailable.
+func Post(ctx context.Context, url string, m any) error {
 	const op = "alerts.webhook"
 	body, err := json.Marshal(m)
 	if err != nil {
 		return edgewise.Errorf(op, edgewise.Internal, "%w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.WebhookURL, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return edgewise.Errorf(op, edgewise.Invalid, "%w", withoutURL(err))
 	}

@@ -32,6 +32,7 @@ type Registry interface {
 	Configured(ctx context.Context, id edgewise.ModelID, declared *edgewise.Model) (*edgewise.Model, error)
 	Dependants(id edgewise.ModelID) []edgewise.ModelID
 	DeleteDependants(ctx context.Context, id edgewise.ModelID) error
+	Measure(ctx context.Context, id edgewise.ModelID) error
 }
 
 // Notes are texts about models and versions. registry.Notes describes the methods.
@@ -52,7 +53,9 @@ type Config struct {
 	Version         func(id edgewise.ModelID) (v *edgewise.Version, ready []int64, err error)
 	Statistics      func(id edgewise.ModelID) (edgewise.Statistics, error)
 	// ONNXFile reads the graph of an ONNX model in a folder. Errors: Unsupported for another model, those of the file.
-	ONNXFile        func(dir string, m *edgewise.Model) (*onnxfile.File, error)
+	ONNXFile func(dir string, m *edgewise.Model) (*onnxfile.File, error)
+	// Choice returns what was measured of a version on the devices of the box, nil when nothing was.
+	Choice          func(id edgewise.ModelID) *admin.Choice
 	MaxMemoryBytes  int64                           // of all models; 0: no limit
 	AvailableMemory func() int64                    // of the machine, in bytes; 0: unknown
 	Publish         func(topic string, message any) // tells listeners of a change
@@ -108,7 +111,7 @@ func (c *Catalog) Detail(ctx context.Context, id edgewise.ModelID) (admin.Versio
 			c.config.Index()), Platform: v.Model.Platform, MaxBatchSize: v.Model.MaxBatchSize, Config: v.Model,
 		Inputs: admin.NewTensors(v.Model.Inputs()), Outputs: admin.NewTensors(v.Model.Outputs()), LabelNames: c.labelsOf(id),
 	}
-	d.Notes = c.config.Notes.Get(id)
+	d.Notes, d.Choice = c.config.Notes.Get(id), c.config.Choice(id)
 	for i := range d.Outputs {
 		labels := c.config.Registry.Classes(id, d.Outputs[i].Name)
 		d.Outputs[i].Labels = labels[:min(len(labels), maxShownLabels)]
@@ -117,10 +120,23 @@ func (c *Catalog) Detail(ctx context.Context, id edgewise.ModelID) (admin.Versio
 		fit := c.Fit(ctx, needs.Bytes)
 		d.Fit = &fit
 	}
-	if st, err := c.config.Statistics(id); err == nil && st.Process != nil && st.Process.PID != 0 {
-		d.Process = &admin.VersionProcess{Resident: st.Process.Resident, Group: st.Process.Group, Note: st.Process.Note}
+	if st, err := c.config.Statistics(id); err == nil && st.Process != nil && (st.Process.PID != 0 || st.Process.Resting) {
+		p := st.Process
+		d.Process = &admin.VersionProcess{Resident: p.Resident, Group: p.Group, Note: p.Note, Resting: p.Resting}
 	}
 	return d, nil
+}
+
+// Measure has a ready version measured once more on the devices of the box. Errors: NotFound, Unavailable, Unsupported.
+func (c *Catalog) Measure(ctx context.Context, id edgewise.ModelID) (*admin.Choice, error) {
+	if _, err := c.stored(id); err != nil {
+		return nil, err
+	}
+	if err := c.config.Registry.Measure(ctx, id); err != nil {
+		return nil, err
+	}
+	c.config.Publish("model", admin.ModelEvent{Model: id.Name, Version: id.Version, What: "measured"})
+	return c.config.Choice(id), nil
 }
 
 // Fit tells whether a version that needs so many bytes finds room beside those in memory.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,15 @@ type Access struct {
 	WritePaths  []string // folders to read, and to write files in
 	Devices     []string // device files to read, write and control, as patterns of path/filepath
 	Network     bool     // TCP
+}
+
+// With adds what other has. What other says of a variable counts.
+func (a Access) With(other Access) Access {
+	return Access{
+		Environment: slices.Concat(a.Environment, other.Environment), ReadPaths: slices.Concat(a.ReadPaths, other.ReadPaths),
+		WritePaths: slices.Concat(a.WritePaths, other.WritePaths), Devices: slices.Concat(a.Devices, other.Devices),
+		Network: a.Network || other.Network,
+	}
 }
 
 const (

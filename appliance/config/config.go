@@ -19,7 +19,10 @@ type Config struct {
 	// client has all rights, for a closed network or a test.
 	Auth string `json:"auth" default:"accounts" limit:"one of accounts, open"`
 	// Whether the first start makes an API key for the demo and prints it once: it may run and read every model.
-	DemoKey      bool         `json:"demo_key"`
+	DemoKey bool `json:"demo_key"`
+	// Whether the box starts without its models after starts that did not end well, so that somebody can reach it and unload the one
+	// that causes it. Not where an orchestrator starts it again with growing pauses, and models come from a repository.
+	SafeStart    bool         `json:"safe_start" default:"true"`
 	Server       Server       `json:"server"`
 	HTTP         HTTP         `json:"http"`
 	TLS          TLS          `json:"tls"`
@@ -37,6 +40,7 @@ type Config struct {
 	Metrics      Metrics      `json:"metrics"`
 	Trace        Trace        `json:"trace"`
 	Registry     Registry     `json:"registry"`
+	Fleet        Fleet        `json:"fleet"`
 	Alerts       Alerts       `json:"alerts"`
 
 	// Environment has the variables that the clients of object stores and registries read. It is no key.
@@ -91,6 +95,9 @@ type HTTP struct {
 	// Origins whose web pages may call the box with an API key, or without where none is needed. Sessions of users are
 	// limited to the box's own page. A key can have origins of its own.
 	CORSOrigins []string `json:"cors_origins" limit:"origins"`
+	// Addresses and networks of proxies whose X-Forwarded-For names the client, for REST and gRPC: it is what counts for
+	// logins, for the local token and in the audit log. Anybody else's is ignored.
+	TrustedProxies []string `json:"trusted_proxies" limit:"networks"`
 }
 
 // TLS says who must speak TLS.
@@ -186,6 +193,21 @@ type Registry struct {
 	RequireSignature bool `json:"require_signature" default:"false"`
 }
 
+// Fleet says which signed document the box follows.
+type Fleet struct {
+	// Where the document of the fleet is: oci://registry/name:tag, a folder of an object store (s3://, gs://, as://) or of a web
+	// server (https://), or a folder of this machine, such as that of a stick. Empty: the box follows none.
+	Source string `json:"source" limit:"place"`
+	// Folder with public keys of minisign, NAME.pub. Only documents that one of them has signed are believed.
+	TrustedKeys string `json:"trusted_keys" limit:"file"`
+	// Interval at which the document is asked for; each pause is up to a quarter shorter or longer.
+	Interval time.Duration `json:"interval" default:"5m" limit:"1s to 24h"`
+	// Name of the box in the fleet, which no other box has. Empty: the name of the box.
+	Box string `json:"box" limit:"box"`
+	// Labels of the box, by which groups of the fleet choose.
+	Labels []string `json:"labels" limit:"pairs"`
+}
+
 // Repository says which folders in Triton's repository layout feed the store, and when.
 type Repository struct {
 	// Folders in Triton's repository layout. Their models are imported into the store and served under the folders'
@@ -250,8 +272,27 @@ type GPU struct {
 	Libraries []string `json:"libraries" limit:"folders"`
 	// The GPUs that the box may use. Empty: all of them.
 	Devices []string `json:"devices" limit:"devices"`
+	// The file libvulkan.so.1, by which GPUs that are not NVIDIA's are used. Empty: it is searched in the system's library
+	// folders.
+	Vulkan string `json:"vulkan" limit:"library"`
+	// Manifests of Vulkan drivers (files such as radeon_icd.x86_64.json). Empty: those in /etc/vulkan/icd.d,
+	// /usr/local/share/vulkan/icd.d and /usr/share/vulkan/icd.d.
+	VulkanDrivers []string `json:"vulkan_drivers" limit:"files"`
+	// true: Vulkan devices that compute on the processor (lavapipe, SwiftShader) are used, too. For tests: they are slower
+	// than the CPU itself.
+	Software bool `json:"software"`
+	// Maximum size of the shaders that Vulkan drivers keep in data_dir, a quarter of it for one model; those of models that
+	// were loaded longest ago are removed and compiled again.
+	ShaderCacheBytes Size `json:"shader_cache_bytes" default:"256MiB" limit:"1MiB to 1TiB"`
+	// The same for TensorRT's engines and what NVIDIA's driver compiles. An engine that is larger than a quarter of it is
+	// built at each load.
+	EngineCacheBytes Size `json:"engine_cache_bytes" default:"2GiB" limit:"1MiB to 1TiB"`
 	// Maximum memory of all models on each GPU. 0: nine tenths of the GPU's memory, less 512 MiB.
 	MaxMemoryBytes Size `json:"max_memory_bytes" limit:"0 to 16TiB"`
+	// How long a model that leaves the kind of device open is tried on each device but the CPU, at its first load on this
+	// hardware and with the load; the fastest device that answers as the CPU does serves. 0: none is tried, and such a
+	// model runs on every usable GPU.
+	TrialTime time.Duration `json:"trial_time" default:"20s" limit:"0s to 10m"`
 }
 
 // The values of gpu.mode.
@@ -288,7 +329,8 @@ type Engine struct {
 	RequestTimeout time.Duration `json:"request_timeout" default:"1m" limit:"0, or 1ms to 24h"`
 	// Time limit of the load of a version, warm-up included.
 	LoadTimeout time.Duration `json:"load_timeout" default:"5m" limit:"1s to 24h"`
-	// Maximum concurrent loads; each uses cores and memory beside the models that serve.
+	// Maximum concurrent loads, and, beside them, concurrent starts of models that gave their memory up; each uses cores
+	// and memory beside the models that serve.
 	LoadConcurrency int `json:"load_concurrency" default:"1" unit:"loads" limit:"1 to 64"`
 	// max_batch_size of models that can batch and declare none. 0: they are not batched.
 	DefaultMaxBatchSize int `json:"default_max_batch_size" default:"4" unit:"elements" limit:"0 to 65536"`
@@ -309,8 +351,9 @@ type Engine struct {
 	// Folders of backends: each folder in them with a backend.yaml is one, and serves models of its platforms in processes
 	// of its program. Those that come with the program, in lib/backends beside it, need no entry.
 	Backends []string `json:"backends" limit:"paths"`
-	// Maximum memory of all loaded models. A version is estimated at 3 times the bytes of its weights, or its parameter
-	// memory_bytes; one that does not fit is not loaded. 0: no limit.
+	// Maximum memory of all loaded models. Where a version needs more than is left, those that are asked for least give
+	// theirs up, and come back with their next request; see the model's parameters residency and memory_bytes. One that
+	// does not fit even so is not loaded. 0: three quarters of the memory of the machine, or of its container or service.
 	MaxMemoryBytes Size `json:"max_memory_bytes" limit:"0 to 16TiB"`
 	// The policy when a new live version does not fit into memory beside the old one. refuse: the old one stays. gap:
 	// the old one is unloaded first, and the model is unavailable until the new one is ready. A model's parameter

@@ -282,14 +282,22 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"gpu.libraries", "/a" + strings.Repeat(",/b", 63), "/a" + strings.Repeat(",/b", 64)},
 		{"gpu.libraries", "/opt/cuda/lib64", "cuda/lib64"},
 		{"gpu.devices", "0,1" + strings.Repeat(",1", 62), "0" + strings.Repeat(",1", 64)},
+		{"gpu.vulkan_drivers", "/a.json" + strings.Repeat(",/b.json", 63), "/a.json" + strings.Repeat(",/b.json", 64)},
+		{"gpu.vulkan_drivers", "/etc/vulkan/icd.d/a.json", "a.json"},
+		{"gpu.shader_cache_bytes", "1MiB", "1023KiB"},
+		{"gpu.engine_cache_bytes", "1MiB", "1023KiB"},
 		{"gpu.devices", "GPU-8b2f,MIG-1/2/3", "GPU-8b2f;0"},
 		{"gpu.max_memory_bytes", "16TiB", "17TiB"},
+		{"gpu.trial_time", "0s", "11m"},
 		{
 			"http.cors_origins", "https://a.b" + strings.Repeat(",http://x", 63),
 			"https://a.b" + strings.Repeat(",http://x", 64),
 		},
 		{"http.cors_origins", "*", "a.b"},
 		{"http.cors_origins", "", "https://a.b/"},
+		{"http.trusted_proxies", "10.0.0.0/8,::1" + strings.Repeat(",192.0.2.7", 62), "::1" + strings.Repeat(",192.0.2.7", 64)},
+		{"http.trusted_proxies", "2001:db8::/64", "10.0.0.0/33"},
+		{"http.trusted_proxies", "", "proxy.example"},
 		{"http.allowed_hosts", "a.b-c,x" + strings.Repeat(",x", 62), "x" + strings.Repeat(",x", 64)},
 		{"http.allowed_hosts", strings.Repeat("a.", 126) + "a", strings.Repeat("a.", 127) + "a"},
 		{"http.allowed_hosts", "", "a:80"},
@@ -322,6 +330,16 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"engine.request_timeout", "0s", "-1s"},
 		{"engine.load_timeout", "1s", "999ms"},
 		{"engine.load_concurrency", "64", "65"},
+		{"fleet.source", "oci://registry.example/fleet:current", "oci://user@registry.example/fleet"},
+		{"fleet.source", "https://fleet.example/shops/", "ftp://fleet.example/"},
+		{"fleet.source", "/media/stick/fleet", "stick/fleet"},
+		{"fleet.source", "s3://b/" + strings.Repeat("x", 2041), "s3://b/" + strings.Repeat("x", 2042)},
+		{"fleet.interval", "1s", "999ms"},
+		{"fleet.interval", "24h", "24h1s"},
+		{"fleet.labels", "site=berlin" + strings.Repeat(",a=b", 63), "site"},
+		{"fleet.labels", "a=b" + strings.Repeat(",a=b", 63), "a=b" + strings.Repeat(",a=b", 64)},
+		{"fleet.box", strings.Repeat("ü", 63), strings.Repeat("ü", 64)},
+		{"fleet.box", "berlin 1", "berlin\x001"},
 		{"engine.default_max_batch_size", "0", "65537"},
 		{"shutdown.timeout", "0", "2h"},
 		{"shutdown.delay", "1h", "2h"},
@@ -388,6 +406,22 @@ func TestEveryLimitIsKept(t *testing.T) {
 	for _, k := range Default().Keys() {
 		if k.Want != "" && !tested[k.Name] {
 			t.Errorf("no test crosses the limit of %s", k.Name)
+		}
+	}
+}
+
+// TestAProblemWithAURLHasNoSecret has URLs with a password or a signature, each where it is refused.
+func TestAProblemWithAURLHasNoSecret(t *testing.T) {
+	for _, place := range []string{
+		"s3://key:hush@host/bucket", "s3://https://key:hush@host:9000/bucket", "as://account/container?sig=hush", "gs://bucket/path#hush",
+		"oci://hush@registry.example/cat",
+	} {
+		c := Default()
+		c.Repository.Folders, c.Fleet.Source = []string{"/srv/models", place}, place
+		err := c.Validate()
+		if err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "repository.folders") ||
+			!strings.Contains(err.Error(), "fleet.source") || !strings.Contains(err.Error(), "/srv/models") {
+			t.Errorf("%s: %v", place, err)
 		}
 	}
 }

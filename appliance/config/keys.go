@@ -7,10 +7,10 @@ import (
 	"go/token"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/pattern"
 )
 
 // Key describes one key of a configuration.
@@ -28,7 +28,7 @@ type Key struct {
 const hidden = "(secret)"
 
 // urlPassword matches the user of a URL, as its group, with the password behind it.
-var urlPassword = regexp.MustCompile(`(://[^/\s:@"]*:)[^/\s@"]+@`)
+var urlPassword = pattern.New(`(://[^/\s:@"]*:)[^/\s@"]+@`)
 
 // Shown returns the value without secrets: without that of a secret key, and without the password of a URL.
 func (k *Key) Shown() string {

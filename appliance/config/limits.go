@@ -2,6 +2,7 @@ package config
 
 import (
 	"net"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"reflect"
@@ -10,8 +11,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/pattern"
 )
 
 // limit says what the values of a key are, and which it may have.
@@ -33,7 +37,12 @@ var limits = map[string]limit{
 		unit: "list of paths or URLs", path: true, ok: each(64, isPlace),
 		want: "at most 64 paths, or URLs without a user, a password and a query",
 	},
+	"place": {
+		unit: "path or URL", ok: one(isFleetPlace),
+		want: "an absolute path, or a URL of at most 2048 bytes (oci, s3, gs, as, https or http) without a user and a query",
+	},
 	"folders": {unit: "list of folders", want: "at most 64 absolute paths", ok: each(64, filepath.IsAbs)},
+	"files":   {unit: "list of files", want: "at most 64 absolute paths", ok: each(64, filepath.IsAbs)},
 	"name":    {unit: "name", want: "a name", ok: one(notEmpty)},
 	"names":   {unit: "list of names", want: "at most 10000 names", ok: each(10_000, anyText)},
 	"address": {
@@ -51,6 +60,9 @@ var limits = map[string]limit{
 		unit: "list of origins", ok: each(64, isOrigin),
 		want: `at most 64 origins such as https://shop.example or http://localhost:5173, or "*" for any`,
 	},
+	"networks": {
+		unit: "list of addresses", want: "at most 64 addresses such as 192.0.2.7, or networks such as 10.0.0.0/8", ok: each(64, isNetwork),
+	},
 	"devices": {
 		unit: "list of numbers or UUIDs", ok: each(64, device.MatchString),
 		want: "at most 64 numbers, in the order of the PCI bus, or UUIDs",
@@ -64,6 +76,7 @@ var limits = map[string]limit{
 	"levels": {unit: "list of names", want: "OFF alone, or of TIMESTAMPS and TENSORS", ok: all(areTraceLevels)},
 	"URL":    {unit: "URL", want: "an http or https URL", ok: one(isURL)},
 	"alerts": {want: "at most 64 rules as kind:above:minutes:model", ok: each(64, isAlert)},
+	"box":    {unit: "name", want: "at most 63 characters, none of them a control character", ok: one(isBoxName)},
 	"pairs":  {unit: "list of name=value", want: "at most 64 pairs", ok: each(64, isPair)},
 }
 
@@ -146,14 +159,20 @@ func isAddress(text string) bool {
 	return err == nil
 }
 
-var hostName = regexp.MustCompile(
+var hostName = pattern.New(
 	`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
 
 func isHost(text string) bool { return text == "*" || len(text) <= 253 && hostName.MatchString(text) }
 
 func isOrigin(text string) bool { return edgewise.CheckOrigin(text) == nil }
 
-var device = regexp.MustCompile(`^([0-9]{1,3}|(GPU|MIG)-[0-9A-Za-z/-]{1,80})$`)
+func isNetwork(text string) bool {
+	_, err := netip.ParsePrefix(text)
+	address, failed := netip.ParseAddr(text)
+	return err == nil || failed == nil && address.Zone() == ""
+}
+
+var device = pattern.New(`^([0-9]{1,3}|(GPU|MIG)-[0-9A-Za-z/-]{1,80})$`)
 
 func isPattern(text string) bool {
 	_, err := regexp.Compile(text)
@@ -166,7 +185,7 @@ func isURL(text string) bool {
 }
 
 // remote are the schemes of URLs of trees of models.
-var remote = regexp.MustCompile(`^(s3|gs|as|oci)://`)
+var remote = pattern.New(`^(s3|gs|as|oci)://`)
 
 // IsRemote tells whether an entry of repository.folders is a URL and not a folder of this machine.
 func IsRemote(place string) bool { return remote.MatchString(place) }
@@ -176,8 +195,18 @@ func isPlace(text string) bool {
 	return !IsRemote(text) || len(text) <= 2048 && !strings.ContainsAny(text, "?#") && !userOf.MatchString(text)
 }
 
+// isFleetPlace allows folders of this machine too.
+func isFleetPlace(text string) bool {
+	return text == "" || filepath.IsAbs(text) || (IsRemote(text) || isURL(text)) && len(text) <= 2048 && !strings.ContainsAny(text, "?#") &&
+		!userOf.MatchString(text)
+}
+
 // userOf matches the user of a URL, or of one inside it.
-var userOf = regexp.MustCompile(`://[^/]*@`)
+var userOf = pattern.New(`://[^/]*@`)
+
+func isBoxName(text string) bool {
+	return utf8.RuneCountInString(text) <= 63 && !strings.ContainsFunc(text, unicode.IsControl)
+}
 
 func isPair(text string) bool { return strings.IndexByte(text, '=') > 0 }
 

@@ -6,13 +6,13 @@ import (
 	"io"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/document"
+	"github.com/edgewise-ai/edgewise/pattern"
 )
 
 // FileVariable is the environment variable that names the configuration file when Options.File is empty.
@@ -159,7 +159,7 @@ func remoteVariables(environ []string) (found []string) {
 	return found
 }
 
-var remoteVariable = regexp.MustCompile(
+var remoteVariable = pattern.New(
 	`^(AWS|GOOGLE|AZURE|STORAGE|GCE)_|^(HOME|SSL_CERT_FILE|SSL_CERT_DIR|https?_proxy|no_proxy|HTTPS?_PROXY|NO_PROXY|DOCKER_CONFIG)$`)
 
 // setKey sets the key whose name, as nameOf returns it, is name; place is where value is from.
@@ -184,7 +184,7 @@ func (c Config) Validate() error {
 	p := &problems{kind: edgewise.Invalid}
 	for _, k := range c.keys() {
 		if !k.limit.ok(k.field) {
-			p.add(fmt.Errorf("%s: want %s, got %s", k.name, k.limit.want, text(k.field)))
+			p.add(fmt.Errorf("%s: want %s, got %s", k.name, k.limit.want, withoutSecrets(text(k.field))))
 		}
 	}
 	if c.HTTP.MaxJSONBytes > c.HTTP.MaxBodyBytes {

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/edgewise-ai/edgewise/pattern"
 )
 
 // set reads text, from the environment or a flag, into a field.
@@ -64,7 +65,7 @@ func list(text string) ([]string, error) {
 	return names, nil
 }
 
-var plain = regexp.MustCompile(`^[a-zA-Z/.][a-zA-Z0-9/._-]*$`)
+var plain = pattern.New(`^[a-zA-Z/.][a-zA-Z0-9/._-]*$`)
 
 // text writes a field's value as the file does.
 func text(field any) string {
@@ -87,6 +88,17 @@ func text(field any) string {
 		return "[" + strings.Join(names, ", ") + "]"
 	}
 	return ""
+}
+
+// userIn and queryIn are where URLs hold secrets, in the text of a value.
+var (
+	userIn  = pattern.New(`://[^/\s"]*@`)
+	queryIn = pattern.New(`(://[^?#\s"]*[?#])[^\s"]+`)
+)
+
+// withoutSecrets is the text of a value without the users, passwords and queries of its URLs: problems are logged.
+func withoutSecrets(text string) string {
+	return queryIn.ReplaceAllString(userIn.ReplaceAllString(text, "://...@"), "${1}...")
 }
 
 // quoted writes a string as YAML. Words that YAML would take for something else are quoted.

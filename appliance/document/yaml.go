@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/edgewise-ai/edgewise/pattern"
 )
 
 func parseYAML(b *builder, data []byte) (*Node, error) {
@@ -39,7 +40,7 @@ func parseYAML(b *builder, data []byte) (*Node, error) {
 	return nil, b.errorf(root.Line, "want a mapping, got %s", root.describe())
 }
 
-var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
+var yamlLine = pattern.New(`^yaml: line (\d+): `)
 
 // yamlError takes the line out of the library's message on data, and says what a tab in front of that line is.
 func (b *builder) yamlError(err error, data []byte) *Error {

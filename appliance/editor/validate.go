@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/ensemble"
+	"github.com/edgewise-ai/edgewise/pattern"
 )
 
 const draftFile = "config.json"
@@ -134,32 +134,32 @@ func learnTensors(known map[string]admin.Tensor, s edgewise.EnsembleStep, step a
 }
 
 var (
-	stepOfProblem   = regexp.MustCompile(`^in ensemble '[^']*', step (\d+)`)
-	stepInProblem   = regexp.MustCompile(`\bstep (\d+)`)
-	tensorInProblem = regexp.MustCompile(`\btensor '([^']+)'`)
-	inputInProblem  = regexp.MustCompile(`\binput '([^']+)'`)
-	outputInProblem = regexp.MustCompile(`\boutput '([^']+)'`)
+	stepOfProblem   = pattern.New(`^in ensemble '[^']*', step (\d+)`)
+	stepInProblem   = pattern.New(`\bstep (\d+)`)
+	tensorInProblem = pattern.New(`\btensor '([^']+)'`)
+	inputInProblem  = pattern.New(`\binput '([^']+)'`)
+	outputInProblem = pattern.New(`\boutput '([^']+)'`)
 )
 
 // codes are the problems that clients may say in their own words; the groups of a pattern are the names.
 var codes = []struct {
 	code    string
-	pattern *regexp.Regexp
+	pattern pattern.Pattern
 }{
-	{"no_steps", regexp.MustCompile(`, 0 steps: want `)},
-	{"ensemble_output", regexp.MustCompile(`^model "[^"]*": output: want at least one$`)},
-	{"no_inputs", regexp.MustCompile(`: input_map has 0 entries`)},
-	{"no_outputs", regexp.MustCompile(`: output_map has 0 entries`)},
-	{"input_missing", regexp.MustCompile(`: input '(.+)' of the model is missing in input_map$`)},
-	{"input_unused", regexp.MustCompile(`, input '(.+)' is not used by any step$`)},
-	{"output_missing", regexp.MustCompile(`, no step makes output '(.+)'$`)},
-	{"tensor_missing", regexp.MustCompile(`, no step makes tensor '(.+)', which `)},
-	{"tensor_unused", regexp.MustCompile(`, tensor '(.+)', which .* is not used: `)},
-	{"types_differ", regexp.MustCompile(`, tensor '(.+)': .* of type (\w+), but .* of type (\w+)$`)},
-	{"shapes_differ", regexp.MustCompile(`, tensor '(.+)': .* of shape (\[.*\]), but .* of shape (\[.*\])$`)},
-	{"circle", regexp.MustCompile(`, steps wait for each other in a circle: `)},
-	{"no_model", regexp.MustCompile(`: there is no model '(.+)' on this box$`)},
-	{"no_live_version", regexp.MustCompile(`: model '(.+)' has no live version: `)},
+	{"no_steps", pattern.New(`, 0 steps: want `)},
+	{"ensemble_output", pattern.New(`^model "[^"]*": output: want at least one$`)},
+	{"no_inputs", pattern.New(`: input_map has 0 entries`)},
+	{"no_outputs", pattern.New(`: output_map has 0 entries`)},
+	{"input_missing", pattern.New(`: input '(.+)' of the model is missing in input_map$`)},
+	{"input_unused", pattern.New(`, input '(.+)' is not used by any step$`)},
+	{"output_missing", pattern.New(`, no step makes output '(.+)'$`)},
+	{"tensor_missing", pattern.New(`, no step makes tensor '(.+)', which `)},
+	{"tensor_unused", pattern.New(`, tensor '(.+)', which .* is not used: `)},
+	{"types_differ", pattern.New(`, tensor '(.+)': .* of type (\w+), but .* of type (\w+)$`)},
+	{"shapes_differ", pattern.New(`, tensor '(.+)': .* of shape (\[.*\]), but .* of shape (\[.*\])$`)},
+	{"circle", pattern.New(`, steps wait for each other in a circle: `)},
+	{"no_model", pattern.New(`: there is no model '(.+)' on this box$`)},
+	{"no_live_version", pattern.New(`: model '(.+)' has no live version: `)},
 }
 
 // problems splits an error into its lines, one problem each.
@@ -174,7 +174,7 @@ func problems(err error) []admin.DraftProblem {
 // located finds out where a problem is: at the step that its text begins with, else at the one that it names last,
 // where a tensor is read.
 func located(line string) admin.DraftProblem {
-	last := func(pattern *regexp.Regexp) (name string) {
+	last := func(pattern pattern.Pattern) (name string) {
 		if found := pattern.FindAllStringSubmatch(line, -1); found != nil {
 			name = found[len(found)-1][1]
 		}

@@ -27,7 +27,9 @@ type Config struct {
 	// Control loads and unloads models for processes, and says which are ready. nil: that is refused.
 	Control Controller
 	Metrics *Metrics
-	Logger  *slog.Logger
+	// Device is what a process on a GPU may use beside what it may elsewhere; nil: nothing.
+	Device func(on edgewise.Device) child.Access
+	Logger *slog.Logger
 }
 
 // Controller is what processes may do with other models.
@@ -84,11 +86,18 @@ func (b *Backend) unprotected(lacking error) {
 	})
 }
 
-// Load starts a process for each instance of v, or makes sure that its server serves it. Errors: those of the backend;
-// Internal when a process dies while loading; Deadline.
-func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, _ edgewise.Device) (edgewise.Instance,
+// Load is LoadOn for one device.
+func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance,
 	error,
 ) {
+	return b.LoadOn(ctx, v, dir, []edgewise.Device{on})
+}
+
+// LoadOn starts a process for each instance of v on each of the devices that its group names, or makes sure that its server
+// serves it. Errors: those of the backend; Internal when a process dies while loading; Deadline.
+func (b *Backend) LoadOn(
+	ctx context.Context, v *edgewise.Version, dir string, devices []edgewise.Device,
+) (edgewise.Instance, error) {
 	m, err := b.manifest(v.Model)
 	if err != nil {
 		return nil, err
@@ -96,7 +105,7 @@ func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, _ e
 	if m.Address != "" {
 		return b.open(ctx, m, v)
 	}
-	i := newInstance(b, m, v, dir)
+	i := newInstance(b, m, v, dir, devices)
 	if err := i.load(ctx); err != nil {
 		_ = i.Close()
 		return nil, err

@@ -2,9 +2,15 @@ package external
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/backend/conformance"
 	"github.com/edgewise-ai/edgewise/appliance/child"
 )
@@ -41,6 +47,54 @@ func (m *Manifest) Check(
 	return nil
 }
 
+// selfCheckTime bounds how long a backend may take to say what it lacks.
+const selfCheckTime = 20 * time.Second
+
+// Examine is List, and asks the programs that can say it what they lack to run here: all at once, for at most 20 seconds.
+func (b *Backend) Examine(ctx context.Context) []admin.Backend {
+	list := b.List(ctx)
+	var asked sync.WaitGroup
+	for i := range list {
+		at := slices.IndexFunc(b.Manifests, func(m *Manifest) bool { return m.Folder == list[i].Folder })
+		if !list[i].Usable || at < 0 || !b.Manifests[at].SelfCheck {
+			continue
+		}
+		asked.Go(func() {
+			list[i].Problem = b.Manifests[at].lacks(ctx)
+			list[i].Usable = list[i].Problem == ""
+		})
+	}
+	asked.Wait()
+	return list
+}
+
+// lacks returns what the program of a backend lacks to run here, in the sandbox that it would have; "": nothing.
+func (m *Manifest) lacks(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, selfCheckTime)
+	defer cancel()
+	asked, last := *m, ""
+	asked.Command = append(slices.Clone(m.Command), "--check")
+	t := &task{Backend: &Backend{}, manifest: &asked, folder: &folder{root: m.Folder, version: m.Folder, files: m.Folder}}
+	p, err := t.process(child.Command{Line: func(_ int, line []byte) { last = strings.ToValidUTF8(string(line), "?") }})
+	if err != nil {
+		return err.Error()
+	}
+	stop := context.AfterFunc(ctx, func() { p.Kill(fmt.Sprintf("it did not say within %v what it lacks", selfCheckTime)) })
+	defer stop()
+	<-p.Dead()
+	p.Drain()
+	if p.Cause() == succeeded {
+		return ""
+	}
+	if last == "" || ctx.Err() != nil {
+		return p.Cause()
+	}
+	return last
+}
+
+// succeeded is the cause of the end of a process that has ended well.
+const succeeded = "exit status 0"
+
 // tried is a process that is checked.
 type tried struct{ *child.Process }
 
@@ -48,7 +102,7 @@ func (p tried) Kill()                 { p.Process.Kill("killed at the end of a c
 func (p tried) Done() <-chan struct{} { return p.Dead() }
 
 func (p tried) Exit() string {
-	if p.Cause() == "exit status 0" {
+	if p.Cause() == succeeded {
 		return ""
 	}
 	return p.Cause()

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,7 +63,7 @@ func TestABackendIsFoundWithItsProblem(t *testing.T) {
 	}
 	manifests, others := Discover([]string{parent, filepath.Join(parent, "nowhere")})
 	var told []string
-	for _, b := range New(Config{Manifests: manifests, Unusable: others}).List() {
+	for _, b := range New(Config{Manifests: manifests, Unusable: others}).List(t.Context()) {
 		told = append(told, b.Name+" "+strings.ReplaceAll(b.Problem, parent+"/", ""))
 	}
 	all := strings.Join(told, "\n")
@@ -75,5 +76,42 @@ func TestABackendIsFoundWithItsProblem(t *testing.T) {
 		if !strings.Contains(all+"\n", want) {
 			t.Errorf("%q is missing in\n%s", want, all)
 		}
+	}
+}
+
+func TestABackendSaysWhatItLacks(t *testing.T) {
+	parent := t.TempDir()
+	for name, script := range map[string]string{
+		"all":     "exit 0",
+		"lacks":   "echo one line; echo needs the package torch; exit 1",
+		"silent":  "exit 3",
+		"unasked": "echo it was asked; exit 1",
+	} {
+		folder := filepath.Join(parent, name)
+		manifest := "protocol: 1\ncommand: [/bin/sh, \"${backend}/check.sh\"]\n"
+		if name != "unasked" {
+			manifest += "self_check: true\n"
+		}
+		err := os.Mkdir(folder, 0o700)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, ManifestFile), []byte(manifest), 0o600)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, "check.sh"), []byte("[ \"$1\" = --check ] || exit 9\n"+script), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	manifests, _ := Discover([]string{parent})
+	got := map[string]string{}
+	for _, b := range New(Config{Manifests: manifests}).Examine(t.Context()) {
+		if got[b.Name] = b.Problem; b.Usable != (b.Problem == "") {
+			t.Errorf("%+v", b)
+		}
+	}
+	want := map[string]string{"all": "", "lacks": "needs the package torch", "silent": "exit status 3", "unasked": ""}
+	if !maps.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

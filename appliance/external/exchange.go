@@ -75,8 +75,10 @@ func (p *process) abandon(c *backend.Call) {
 	}
 }
 
-// cancel ends a call of which nobody wants further answers. The process is killed when it sends no last one in time.
+// cancel ends a call of which nobody wants further answers, once its inputs are read no more. The process is killed when
+// it sends no last one in time.
 func (x *exchange) cancel() {
+	<-x.lending.sent
 	x.mu.Lock()
 	ended := x.ended
 	x.ended = true
@@ -181,6 +183,7 @@ func tooLarge(err error) bool { return errors.Is(err, backend.ErrTooLarge) }
 type lending struct {
 	ctx     context.Context // of the batch
 	suspend func(context.Context) (resume func())
+	sent    chan struct{} // closed when the batch was sent, or could not be
 
 	mu      sync.Mutex // guards what follows, and is held while cores are waited for
 	waits   int        // requests to other models

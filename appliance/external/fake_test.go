@@ -36,6 +36,9 @@ func beBackend(do string) int {
 	if do == "reference" {
 		serve = func() error { return backend.Serve(conformance.Load) }
 	}
+	if do == "placed" {
+		serve = func() error { return backend.Serve(noting) }
+	}
 	if err := serve(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -47,23 +47,52 @@ var (
 	_ edgewise.Isolated = (*Instance)(nil)
 )
 
-func newInstance(b *Backend, m *Manifest, v *edgewise.Version, dir string) *Instance {
+func newInstance(b *Backend, m *Manifest, v *edgewise.Version, dir string, devices []edgewise.Device) *Instance {
 	i := &Instance{
 		backend: b, manifest: m, version: v, dir: dir, closing: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for _, g := range v.Model.InstanceGroup {
-		for n := range g.Count {
-			if !g.Passive {
-				i.workers = append(i.workers, &worker{
-					instance: i, about: backend.StartInstance{
-						Name: fmt.Sprintf("%s_%d", g.Name, n), Kind: cmp.Or(string(g.Kind), string(edgewise.KindCPU)),
-						Index: len(i.workers),
-					},
-				})
+		if g.Passive {
+			continue
+		}
+		for _, on := range placed(g, devices) {
+			for range g.Count {
+				i.add(g, on)
 			}
 		}
 	}
 	return i
+}
+
+// placed are the devices of a group: those that it names, all if it names none, or the CPU.
+func placed(g edgewise.InstanceGroup, devices []edgewise.Device) []edgewise.Device {
+	if g.Kind == edgewise.KindCPU || devices[0].Kind == edgewise.CPU {
+		return []edgewise.Device{{}}
+	}
+	return slices.DeleteFunc(slices.Clone(devices), func(on edgewise.Device) bool {
+		return len(g.GPUs) > 0 && !slices.Contains(g.GPUs, int32(on.Index))
+	})
+}
+
+// add adds a worker of a group on a device. It sees no other GPU than its own, so that is its GPU 0.
+func (i *Instance) add(g edgewise.InstanceGroup, on edgewise.Device) {
+	kind, number := g.Kind, 0
+	switch {
+	case on.Kind != edgewise.CPU:
+		kind = edgewise.KindGPU
+	case kind == "" || kind == edgewise.KindAuto:
+		kind = edgewise.KindCPU
+	}
+	for _, w := range i.workers {
+		if w.group == g.Name {
+			number++
+		}
+	}
+	i.workers = append(i.workers, &worker{
+		instance: i, group: g.Name, on: on, about: backend.StartInstance{
+			Name: fmt.Sprintf("%s_%d", g.Name, number), Kind: string(kind), Index: len(i.workers),
+		},
+	})
 }
 
 // load starts all processes at once and waits until each has loaded.
@@ -183,12 +212,14 @@ func (i *Instance) Answer(ctx context.Context, calls []*edgewise.Call) error {
 	if err != nil {
 		return err
 	}
-	l := &lending{ctx: ctx, suspend: i.backend.Suspend}
+	l := &lending{ctx: ctx, suspend: i.backend.Suspend, sent: make(chan struct{})}
 	list := make([]*backend.Call, len(calls))
 	for n, call := range calls {
 		list[n] = p.open(call, l)
 	}
-	if err := p.client.Send(ctx, list); err != nil {
+	err = p.client.Send(ctx, list)
+	close(l.sent)
+	if err != nil {
 		for _, call := range list {
 			p.abandon(call)
 		}
@@ -196,20 +227,32 @@ func (i *Instance) Answer(ctx context.Context, calls []*edgewise.Call) error {
 		return i.failure(err)
 	}
 	defer l.end()
-	select {
-	case <-p.client.Done():
+	if p.client.Await(ctx) {
 		i.release(w)
-	case <-p.client.Ended(): // it is released with its next process
-	case <-ctx.Done():
-		go func() {
-			select {
-			case <-p.client.Done():
-				i.release(w)
-			case <-p.client.Ended():
-			}
-		}()
+		return nil
 	}
+	go func() { // a process that has ended is released with the next one
+		if p.client.Await(context.Background()) {
+			i.release(w)
+		}
+	}()
 	return nil
+}
+
+// AllocBody returns n bytes of the memory of the process that takes the next batch, for inputs of a later request; nil
+// when none are free. The caller calls free once, when nothing reads them, which may be after Close.
+func (i *Instance) AllocBody(n int) (data []byte, free func()) {
+	i.mu.Lock()
+	next := i.workers[0]
+	if len(i.idle) > 0 {
+		next = i.idle[len(i.idle)-1]
+	}
+	i.mu.Unlock()
+	p := next.current()
+	if p == nil {
+		return nil, nil
+	}
+	return p.client.Borrow(n)
 }
 
 // failure gives an error of a batch that was not sent its kind.

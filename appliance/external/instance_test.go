@@ -8,10 +8,13 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/backend"
 )
 
 func TestABatchIsAnswered(t *testing.T) {
@@ -291,6 +294,11 @@ func TestRequestsOfAnInstanceGoToItsProcess(t *testing.T) {
 	waits.Request.Instance = 2
 	done := make(chan error, 2)
 	go func() { done <- i.Answer(waits.Context, []*edgewise.Call{waits.Call}) }()
+	eventually(t, "a request in the process", func() bool {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		return len(i.idle) == 1
+	})
 	behind := ask(t, nil)
 	behind.Request.Instance = 2
 	go func() { done <- i.Answer(behind.Context, []*edgewise.Call{behind.Call}) }()
@@ -315,4 +323,60 @@ func TestRequestsOfAnInstanceGoToItsProcess(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+func TestABodyIsReceivedInTheMemoryOfTheProcess(t *testing.T) {
+	c, _ := config(t, manifest(t, "reference"))
+	loaded, err := New(c).Load(t.Context(), version(false, 2), t.TempDir(), edgewise.Device{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := loaded.(*Instance)
+	for n := range byte(8) {
+		data, free := i.AllocBody(4)
+		copy(data, []byte{n, 0, 0, 0})
+		a := ask(t, nil)
+		a.Request.Inputs = []edgewise.Tensor{{Name: "X", Type: edgewise.FP32, Shape: edgewise.Shape{1}, Data: data}}
+		if got := send(t, i, a); got.err != nil || !bytes.Equal(got.outputs["Y"], []byte{n, 0, 0, 0}) {
+			t.Errorf("request %d: %+v", n, got)
+		}
+		free()
+	}
+	data, free := i.AllocBody(4)
+	if err := i.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data[0] = 1 // would fault
+	free()
+	if data, _ := i.AllocBody(4); data != nil {
+		t.Error("memory of an instance that is closed")
+	}
+}
+
+func TestACancelledRequestIsAnsweredWhenItsInputsAreReadNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, files, err := backend.Connect(1<<20, 1<<20, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			_ = f.Close()
+		}
+		p := &process{task: &task{manifest: &Manifest{Grace: time.Hour}}, client: client}
+		l := &lending{sent: make(chan struct{})}
+		ctx, cancel := context.WithCancel(t.Context())
+		answered := false
+		call := &edgewise.Call{Context: ctx, Request: &edgewise.Request{}}
+		call.Answer = func(*edgewise.Result, bool, error) error { answered = true; return nil }
+		p.open(call, l)
+		cancel()
+		if synctest.Wait(); answered {
+			t.Error("it was answered while its inputs may be copied: their memory is another request's now")
+		}
+		close(l.sent)
+		if synctest.Wait(); !answered {
+			t.Error("it was not answered")
+		}
+		client.End(context.Canceled)
+	})
 }

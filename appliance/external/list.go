@@ -2,17 +2,21 @@ package external
 
 import (
 	"cmp"
+	"context"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/edgewise-ai/edgewise/api/admin"
 )
 
-// List describes the backends, by name, and says why some of them cannot be used.
-func (b *Backend) List() []admin.Backend {
-	list := []admin.Backend{}
-	for _, m := range b.Manifests {
+// List describes the backends, by name, and says why some of them cannot be used. Servers are asked at once, for at most
+// 5 seconds.
+func (b *Backend) List(ctx context.Context) []admin.Backend {
+	list := make([]admin.Backend, len(b.Manifests))
+	var asked sync.WaitGroup
+	for i, m := range b.Manifests {
 		shown := admin.Backend{
 			Name: m.Name, Folder: m.Folder, Platforms: m.Platforms, File: m.File, Usable: true, Limits: &admin.BackendLimits{
 				Memory: int64(m.Memory), Scratch: int64(m.Scratch), Threads: m.Threads, Network: m.Network, Processes: m.Processes,
@@ -21,15 +25,14 @@ func (b *Backend) List() []admin.Backend {
 		}
 		if m.Address != "" {
 			shown.Address, shown.Limits = m.Address, nil
-			shown.Usable, shown.Problem = b.answers(m)
-			list = append(list, shown)
-			continue
-		}
-		if program := m.expand(m.Command[0], nil); !found(program) {
+		} else if program := m.expand(m.Command[0], nil); !found(program) {
 			shown.Usable, shown.Problem = false, "there is no program "+program
 		}
-		list = append(list, shown)
+		if list[i] = shown; m.Address != "" {
+			asked.Go(func() { list[i].Usable, list[i].Problem = b.answers(ctx, m) })
+		}
 	}
+	asked.Wait()
 	for _, other := range b.Unusable {
 		list = append(list, admin.Backend{
 			Name: filepath.Base(other.Folder), Folder: other.Folder, Platforms: []string{}, Problem: other.Err.Error(),

@@ -1,9 +1,13 @@
 package external
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -26,7 +30,7 @@ func TestTheListSaysWhyABackendCannotBeUsed(t *testing.T) {
 	}
 	missing := filepath.Join(place, "none")
 	manifests, others := Discover([]string{place, missing})
-	got := New(Config{Manifests: manifests, Unusable: others}).List()
+	got := New(Config{Manifests: manifests, Unusable: others}).List(t.Context())
 	want := []struct {
 		name, problem string
 	}{
@@ -48,5 +52,29 @@ func TestTheListSaysWhyABackendCannotBeUsed(t *testing.T) {
 	}
 	if l := got[0].Limits; l == nil || l.Memory != 2<<30 || l.Threads != 1 || l.LoadSeconds != 300 {
 		t.Errorf("%+v", got[0])
+	}
+}
+
+// TestServersAreAskedAtOnce has servers of which none answers before all have been asked.
+func TestServersAreAskedAtOnce(t *testing.T) {
+	const servers = 4
+	var asked sync.WaitGroup
+	asked.Add(servers)
+	var manifests []*Manifest
+	for n := range servers {
+		var once sync.Once
+		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			once.Do(asked.Done)
+			asked.Wait()
+		}))
+		defer server.Close()
+		m := &Manifest{Name: fmt.Sprintf("s%d", n)}
+		m.Address = server.URL
+		manifests = append(manifests, m)
+	}
+	for _, b := range New(Config{Manifests: manifests}).List(t.Context()) {
+		if !b.Usable {
+			t.Errorf("%s: %s", b.Name, b.Problem)
+		}
 	}
 }

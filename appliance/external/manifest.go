@@ -45,6 +45,8 @@ type Manifest struct {
 	Environment map[string]string `json:"environment"` // variables
 	Memory      Size              `json:"memory"`      // most of a process
 	Scratch     Size              `json:"scratch"`     // most of a folder of its own to write files in; 0: it has none
+	GPU         bool              `json:"gpu"`         // it can use GPUs of CUDA
+	GPUMemory   Size              `json:"gpu_memory"`  // what a process takes of one, where its model does not say
 	Network     bool              `json:"network"`     // it may use the network
 	Processes   bool              `json:"processes"`   // it may start processes
 	Input       Size              `json:"input_memory"`
@@ -53,6 +55,7 @@ type Manifest struct {
 	Grace       time.Duration     `json:"grace"`        // until the last response to a request that was cancelled
 	Spare       bool              `json:"spare"`        // another process of a version waits for the end of one
 	Conformance string            `json:"conformance"`  // folder of the conformance model; empty: there is none
+	SelfCheck   bool              `json:"self_check"`   // with the argument --check it says what it lacks to run here, and ends
 
 	Name   string `json:"-"` // that of the folder
 	Folder string `json:"-"`
@@ -60,7 +63,8 @@ type Manifest struct {
 
 // Defaults of a manifest.
 var defaults = Manifest{
-	Threads: 1, Memory: 2 << 30, Input: 256 << 20, Output: 256 << 20, LoadTimeout: 5 * time.Minute, Grace: 10 * time.Second,
+	Threads: 1, Memory: 2 << 30, GPUMemory: 1 << 30, Input: 256 << 20, Output: 256 << 20,
+	LoadTimeout: 5 * time.Minute, Grace: 10 * time.Second,
 }
 
 // Bounds of a manifest.
@@ -150,6 +154,8 @@ func (m *Manifest) check() error {
 		"file: want the name of a file with an extension, got %q", m.File)
 	problem(m.Threads < 1 || m.Threads > maxThreads, "threads: want 1 to %d, got %d", maxThreads, m.Threads)
 	problem(m.Memory < minShared, "memory: want %d bytes at least, got %d", minShared, m.Memory)
+	problem(m.GPUMemory < minShared, "gpu_memory: want %d bytes at least, got %d", minShared, m.GPUMemory)
+	problem(m.GPUMemory != defaults.GPUMemory && !m.GPU, "gpu_memory: the backend uses no GPU: gpu is false")
 	for name, size := range map[string]Size{"input_memory": m.Input, "output_memory": m.Output} {
 		problem(size < minShared || size > maxShared, "%s: want %d to %d bytes, got %d", name, minShared, maxShared, size)
 	}
@@ -180,10 +186,14 @@ func (m *Manifest) checkServer() (problems []error) {
 // Formats are those of the models that the backend serves.
 func (m *Manifest) Formats() []edgewise.Format {
 	var list []edgewise.Format
+	devices := []edgewise.DeviceKind{edgewise.CPU}
+	if m.GPU {
+		devices = append(devices, edgewise.GPU)
+	}
 	for _, platform := range m.Platforms {
 		list = append(list, edgewise.Format{
-			Platform: platform, Backend: m.Name, File: m.File, Devices: []edgewise.DeviceKind{edgewise.CPU}, Answers: true,
-			External: true, Untried: !m.Trial, Remote: m.Address != "",
+			Platform: platform, Backend: m.Name, File: m.File, Devices: devices, Answers: true,
+			External: true, GPUMemory: int64(m.GPUMemory), Untried: !m.Trial, Remote: m.Address != "",
 		})
 	}
 	return list

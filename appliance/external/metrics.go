@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/backend"
+	"github.com/edgewise-ai/edgewise/pattern"
 )
 
 // Bounds of the metrics that models make.
@@ -93,8 +93,8 @@ func (m *Metrics) forget(id edgewise.ModelID) {
 }
 
 var (
-	metricName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]{0,127}$`)
-	labelName  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,63}$`)
+	metricName = pattern.New(`^[a-zA-Z_:][a-zA-Z0-9_:]{0,127}$`)
+	labelName  = pattern.New(`^[a-zA-Z_][a-zA-Z0-9_]{0,63}$`)
 )
 
 // apply makes or changes a metric.

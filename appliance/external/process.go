@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/backend"
 	"github.com/edgewise-ai/edgewise/appliance/child"
@@ -31,6 +29,7 @@ type task struct {
 	id       edgewise.ModelID
 	model    *edgewise.Model
 	folder   *folder
+	on       edgewise.Device // the process may use it
 	start    backend.Start
 	logger   *slog.Logger
 }
@@ -56,23 +55,25 @@ type process struct {
 
 // spawn starts a process. It has not been told what to load.
 func (t *task) spawn() (*process, error) {
-	files, err := newFiles(t.manifest)
-	if err != nil {
-		return nil, host.NameLimit(err)
-	}
-	defer files.close()
 	p := &process{
 		task: t, gone: make(chan struct{}), execs: map[uint64]asking{}, log: newLogLines(t.logger),
 	}
-	p.Process, err = t.process(child.Command{Files: files.child, Line: p.log.output, Unprotected: t.unprotected})
+	client, files, err := backend.Connect(int64(t.manifest.Input), int64(t.manifest.Output), p)
 	if err != nil {
+		return nil, host.NameLimit(err)
+	}
+	p.client = client
+	p.Process, err = t.process(child.Command{Files: files, Line: p.log.output, Unprotected: t.unprotected})
+	for _, f := range files {
+		_ = f.Close()
+	}
+	if err != nil {
+		client.End(err)
 		return nil, host.NameLimit(err)
 	}
 	if err := host.EndEarly(p.PID, host.ScoreOfModels); err != nil {
 		t.logger.Warn("the kernel may end the box before a model when memory runs out", "pid", p.PID, "error", err)
 	}
-	p.client = backend.NewClient(files.socket, files.in, files.out, p)
-	files.socket, files.in, files.out = nil, nil, nil
 	go p.serve()
 	return p, nil
 }
@@ -85,9 +86,13 @@ func (t *task) process(command child.Command) (*child.Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	if t.on.Kind != edgewise.CPU && t.Device != nil {
+		command.Access = command.Access.With(t.Device(t.on))
+	}
 	limits := child.Limits{
-		Memory:   uint64(m.Memory),
-		FileSize: uint64(cmp.Or(m.Scratch, m.Output)), // a program without mmap writes to the output memory as to a file
+		AnyFileSize: t.on.Kind != edgewise.CPU, // drivers make files in memory
+		Memory:      uint64(m.Memory),
+		FileSize:    uint64(cmp.Or(m.Scratch, m.Output)), // a program without mmap writes to the output memory as to a file
 	}
 	release, err := command.Program(arguments, limits, child.Permission{
 		Pairs: true, Network: m.Network, Forks: m.Processes,
@@ -108,61 +113,6 @@ func (t *task) arguments() ([]string, error) {
 	var err error
 	list[0], err = child.Find(list[0])
 	return list, err
-}
-
-// files are both ends of what a process and the box share.
-type files struct {
-	socket  *os.File
-	in, out *backend.Memory
-	child   []*os.File // in the order of their descriptors
-}
-
-func newFiles(m *Manifest) (f *files, err error) {
-	f = &files{}
-	defer func() {
-		if err != nil {
-			f.close()
-		}
-	}()
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return f, err
-	}
-	f.child = append(f.child, os.NewFile(uintptr(pair[1]), "socket"))
-	if err = unix.SetNonblock(pair[0], true); err != nil {
-		_ = unix.Close(pair[0])
-		return f, err
-	}
-	f.socket = os.NewFile(uintptr(pair[0]), "socket")
-	if f.in, err = backend.NewMemory("edgewise-input", int64(m.Input), true); err != nil {
-		return f, err
-	}
-	if f.out, err = backend.NewMemory("edgewise-output", int64(m.Output), false); err != nil {
-		return f, err
-	}
-	for _, memory := range []*backend.Memory{f.in, f.out} {
-		file, err := memory.File(memory == f.out)
-		if err != nil {
-			return f, err
-		}
-		f.child = append(f.child, file)
-	}
-	return f, nil
-}
-
-// close closes the child's ends, and ours as far as nobody has taken them.
-func (f *files) close() {
-	for _, file := range f.child {
-		_ = file.Close()
-	}
-	if f.socket != nil {
-		_ = f.socket.Close()
-	}
-	for _, m := range []*backend.Memory{f.in, f.out} {
-		if m != nil {
-			m.Close()
-		}
-	}
 }
 
 // serve reads what the process sends until it ends, and then ends everything that waits for it.

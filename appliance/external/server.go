@@ -92,10 +92,10 @@ func (b *Backend) ask(ctx context.Context, m *Manifest, model *edgewise.Model) (
 }
 
 // answers tells whether a server answers now, and why it does not.
-func (b *Backend) answers(m *Manifest) (usable bool, problem string) {
+func (b *Backend) answers(ctx context.Context, m *Manifest) (usable bool, problem string) {
 	s, err := b.server(m)
 	if err == nil {
-		err = s.Live(context.Background())
+		err = s.Live(ctx)
 	}
 	if err != nil {
 		return false, err.Error()

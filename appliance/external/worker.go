@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/backend"
 	"github.com/edgewise-ai/edgewise/appliance/child"
 )
@@ -13,6 +14,8 @@ import (
 // worker keeps one process of an instance running.
 type worker struct {
 	instance *Instance
+	group    string          // of the configuration
+	on       edgewise.Device // on which it runs
 	about    backend.StartInstance
 
 	mu      sync.Mutex // guards what follows
@@ -37,7 +40,7 @@ func (w *worker) current() *process {
 
 // start starts a process and waits until it has loaded.
 func (w *worker) start(ctx context.Context) error {
-	p, err := w.instance.spawn(w.about)
+	p, err := w.instance.spawn(w.about, w.on)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,11 @@ import (
 // Engine answers the requests of the protocol. All methods are safe for concurrent use. A name or version that does not
 // exist is NotFound with the texts of the protocol, such as "Request for unknown model: 'cat' is not found".
 type Engine interface {
-	edgewise.Frontends
+	// Answer answers req, delivers the answer and counts the request by how that ended. Errors: those of Inferer, and of
+	// x.Deliver; the response has been released then. Each request of a client is passed once, to Answer or to Refuse.
+	Answer(ctx context.Context, req *edgewise.Request, x edgewise.Exchange) (*edgewise.Response, error)
+	// Refuse counts a request to id that could not be read, or may not run. took is the time since it arrived.
+	Refuse(ctx context.Context, id edgewise.ModelID, took time.Duration, err error)
 	// Live tells whether the appliance is live.
 	Live() bool
 	// Ready tells whether the appliance accepts requests and every wanted model is ready.

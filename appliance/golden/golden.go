@@ -142,6 +142,39 @@ func (g *Goldens) Rules(model string) ([]admin.CompareRule, error) {
 	return s.Rules, err
 }
 
+// Requests returns the requests of the oldest goldens of a model, at most so many bytes of them, and how answers are
+// compared. Errors: Corrupt.
+func (g *Goldens) Requests(model string, size int64) (requests []*edgewise.Request, rules []admin.CompareRule, err error) {
+	var goldens []admin.Golden
+	if err = g.config.Documents.View(func(tx edgewise.DocumentsTx) (err error) {
+		goldens, _, err = list(tx, model)
+		return err
+	}); err != nil {
+		return nil, nil, err
+	}
+	for _, one := range goldens {
+		if size -= one.Size; size < 0 {
+			break
+		}
+		e, err := g.example(one)
+		if err != nil {
+			return nil, nil, err
+		}
+		requests = append(requests, e.Request(0))
+	}
+	rules, err = g.Rules(model)
+	return requests, rules, err
+}
+
+// example reads what a golden holds.
+func (g *Goldens) example(one admin.Golden) (*example.Example, error) {
+	data, err := g.config.Files.Get(one.Digest, example.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	return example.Decode(data)
+}
+
 // CheckSettings reports the first reason why settings cannot be used. Errors: Invalid, TooLarge.
 func CheckSettings(s admin.GoldenSettings) error {
 	if !slices.Contains([]string{admin.GoldensRequire, admin.GoldensWarn, admin.GoldensOff}, s.Policy) {
@@ -321,86 +354,6 @@ func (g *Goldens) Remove(model, id string) error {
 		g.sweep()
 	}
 	return err
-}
-
-// Forget removes the report of a version that is deleted, or everything of a model that is, for version 0.
-func (g *Goldens) Forget(id edgewise.ModelID) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	err := g.config.Documents.Update(func(tx edgewise.DocumentsTx) error {
-		if id.Version != 0 {
-			return tx.Delete(ReportsBucket, reportKey(id))
-		}
-		if err := tx.Delete(SettingsBucket, id.Name); err != nil {
-			return err
-		}
-		for _, bucket := range []string{Bucket, ReportsBucket} {
-			if err := deleteAll(tx, bucket, id.Name); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil && id.Version == 0 {
-		g.sweep()
-	}
-	return err
-}
-
-// RenameModel gives what belongs to a model to its new name.
-func RenameModel(tx edgewise.DocumentsTx, name, to string) error {
-	if text := tx.Get(SettingsBucket, name); text != nil {
-		if err := errors.Join(tx.Put(SettingsBucket, to, slices.Clone(text)), tx.Delete(SettingsBucket, name)); err != nil {
-			return err
-		}
-	}
-	for _, bucket := range []string{Bucket, ReportsBucket} {
-		moved := map[string][]byte{}
-		err := tx.Each(bucket, func(key string, value []byte) error {
-			if owner, of, _ := strings.Cut(key, "\x00"); owner == name {
-				moved[of] = slices.Clone(value)
-			}
-			return nil
-		})
-		for of, value := range moved {
-			err = errors.Join(err, tx.Put(bucket, key(to, of), value))
-		}
-		if err := errors.Join(err, deleteAll(tx, bucket, name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// deleteAll removes the documents of a bucket that belong to a model.
-func deleteAll(tx edgewise.DocumentsTx, bucket, model string) error {
-	var keys []string
-	err := tx.Each(bucket, func(key string, _ []byte) error {
-		if owner, _, _ := strings.Cut(key, "\x00"); owner == model {
-			keys = append(keys, key)
-		}
-		return nil
-	})
-	for _, key := range keys {
-		if err == nil {
-			err = tx.Delete(bucket, key)
-		}
-	}
-	return err
-}
-
-// sweep removes examples that no golden names. g.mu is held. What fails is done by the next one.
-func (g *Goldens) sweep() {
-	named := map[edgewise.Digest]bool{}
-	err := g.config.Documents.View(func(tx edgewise.DocumentsTx) error {
-		return each(tx, Bucket, "", func(_ string, one admin.Golden) { named[one.Digest] = true })
-	})
-	if err == nil {
-		err = g.config.Files.Sweep(func(d edgewise.Digest) bool { return named[d] })
-	}
-	if err != nil {
-		g.config.Logger.Error("examples of deleted goldens were not removed", "error", err)
-	}
 }
 
 // CheckDocument reports what is wrong with a document of one of the buckets.

@@ -117,6 +117,27 @@ func TestGoldensAndReportsAreThereAgainAfterARestart(t *testing.T) {
 	}
 }
 
+func TestRequestsOfGoldensAreBounded(t *testing.T) {
+	f := newFixture(t)
+	first := f.add(t, "first", 1)
+	second := f.add(t, "second", 2)
+	rules := []admin.CompareRule{{Output: "y", Kind: admin.CompareIgnore}}
+	if err := f.Configure("m", admin.GoldenSettings{Policy: admin.GoldensOff, Rules: rules}); err != nil {
+		t.Fatal(err)
+	}
+	for size, want := range map[int64]int{0: 0, first.Size: 1, first.Size + second.Size: 2} {
+		requests, got, err := f.Requests("m", size)
+		if err != nil || len(requests) != want || len(got) != 1 || got[0] != rules[0] {
+			t.Errorf("%d bytes: %d requests, %v, %v", size, len(requests), got, err)
+		}
+		for i, r := range requests {
+			if r.Inputs[0].Data[0] != byte(i+1) {
+				t.Errorf("%d bytes: request %d has %v", size, i, r.Inputs[0].Data)
+			}
+		}
+	}
+}
+
 func TestTheReportSaysWhichGoldenFailedAndByHowMuch(t *testing.T) {
 	f := newFixture(t)
 	f.add(t, "good", 1)

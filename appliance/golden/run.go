@@ -14,7 +14,6 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/appliance/compare"
-	"github.com/edgewise-ai/edgewise/appliance/example"
 )
 
 // Bounds of a run and of its report.
@@ -206,11 +205,7 @@ func (g *Goldens) ask(
 	if ctx.Err() != nil {
 		return compared, nil, edgewise.Errorf("golden.ask", edgewise.Deadline, "not run: all goldens together may take %v", allTime)
 	}
-	data, err := g.config.Files.Get(one.Digest, example.MaxBytes)
-	if err != nil {
-		return compared, nil, err
-	}
-	e, err := example.Decode(data)
+	e, err := g.example(one)
 	if err != nil {
 		return compared, nil, err
 	}

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference"
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 )
 
 // authorizationKey is the metadata that carries an API key, as "Bearer ek_...".
@@ -78,12 +80,8 @@ func (s *Server) authorize(ctx context.Context, info *tap.Info) (context.Context
 	if err != nil {
 		return ctx, err
 	}
-	var from net.Addr = &net.TCPAddr{}
-	if p, ok := peer.FromContext(ctx); ok {
-		from = p.Addr
-	}
 	streams := info.FullMethodName == inference.GRPCInferenceService_ModelStreamInfer_FullMethodName
-	call, caller, err := s.enter(ctx, secret, from, streams)
+	call, caller, err := s.enter(ctx, secret, s.client(ctx, info.Header), streams)
 	if err != nil {
 		return ctx, err
 	}
@@ -175,14 +173,26 @@ func (s *Server) record(ctx context.Context, method string, message any, err err
 	if settings, changes := settingsOf(message); action == "" || settings && !changes || s.deps.Record == nil {
 		return
 	}
-	target, from := "", ""
+	target := ""
 	if m, ok := message.(interface{ GetModelName() string }); ok {
 		target = m.GetModelName()
 	}
-	if p, ok := peer.FromContext(ctx); ok {
-		from = p.Addr.String()
+	header, _ := metadata.FromIncomingContext(ctx)
+	s.deps.Record(edgewise.PrincipalOf(ctx), s.client(ctx, header).String(), action, target, err)
+}
+
+// client returns the address that a call comes from.
+func (s *Server) client(ctx context.Context, header metadata.MD) net.Addr {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return &net.TCPAddr{}
 	}
-	s.deps.Record(edgewise.PrincipalOf(ctx), from, action, target, err)
+	at, isTCP := p.Addr.(*net.TCPAddr)
+	if !isTCP || len(s.proxies) == 0 {
+		return p.Addr
+	}
+	client := s.proxies.Client(at.AddrPort().Addr().Unmap(), header.Get(frontend.ForwardedFor))
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(client, uint16(at.Port)))
 }
 
 // admission is an authorized call. It ends once, with the call at the latest.

@@ -38,6 +38,7 @@ type Config struct {
 	// matches the keys of metadata that become parameters of inference requests; empty: none
 	ForwardHeaders string
 	Restricted     []frontend.Restriction // the APIs that need a value in the metadata
+	TrustedProxies []string               // addresses and networks whose frontend.ForwardedFor is believed
 
 	TLS   *tls.Config              // without CertificateFile; nil: plain text
 	Plain func(peer net.Addr) bool // which peers may speak plain text beside TLS; needed with it

@@ -59,6 +59,7 @@ type Server struct {
 	calls     calls
 	panics    atomic.Uint64
 	forwarded *regexp.Regexp // keys of metadata that become parameters; nil: none
+	proxies   frontend.Proxies
 	work      sync.WaitGroup // goroutines of streams, which may outlive their handlers a little
 
 	base     context.Context // of work that outlives its call; ends when Shutdown stops waiting
@@ -89,6 +90,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	if s.forwarded, err = frontend.HeaderPattern(cfg.ForwardHeaders); err != nil {
 		return nil, edgewise.Errorf(op, edgewise.Invalid, "grpc.forward_headers: %w", err)
+	}
+	if s.proxies, err = frontend.ParseProxies(cfg.TrustedProxies); err != nil {
+		return nil, edgewise.Errorf(op, edgewise.Invalid, "http.trusted_proxies: %w", err)
 	}
 	if cfg.CompressionLevel > 0 {
 		if cfg.CompressionLevel > gzip.BestCompression {

@@ -38,6 +38,8 @@ type Config struct {
 	ForwardHeaders string
 	// Restricted are the APIs that need a header; 403; http.restricted_api.
 	Restricted []frontend.Restriction
+	// TrustedProxies are the addresses and networks whose frontend.ForwardedFor is believed; http.trusted_proxies.
+	TrustedProxies []string
 }
 
 // Defaults of Config.

@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 )
 
 // With streamed bodies the HTTP library bounds none of them, and executes what a handler leaves unread as the next
@@ -43,6 +44,7 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	client := connOf(ctx)
 	s.enter()
 	defer func() { client.others = s.leave() }()
+	defer s.endWhenLeft(ctx)
 	defer s.recovered(ctx)
 	if s.deps.Log.Enabled(ctx, slog.LevelDebug) {
 		s.deps.Log.Debug("request", "method", string(ctx.Method()), "path", string(ctx.Path()))
@@ -50,6 +52,11 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	r := &client.request
 	*r = Request{
 		match: s.router.find(&ctx.Request.Header), origin: foreignOrigin(&ctx.Request.Header), conn: client, server: s,
+	}
+	if len(s.proxies) > 0 {
+		for _, value := range ctx.Request.Header.PeekAll(frontend.ForwardedFor) {
+			r.forwarded = append(r.forwarded, string(value))
+		}
 	}
 	if len(Field(&ctx.Request.Header, refusedHeader)) > 0 {
 		s.refuse(ctx, s.refusal(&ctx.Request.Header))
@@ -130,6 +137,13 @@ func (s *Server) refusal(header *fasthttp.RequestHeader) error {
 func (s *Server) refuse(ctx *fasthttp.RequestCtx, err error) {
 	s.writeError(ctx, err)
 	closeAfter(ctx)
+}
+
+// endWhenLeft ends a connection with its answer after Leave.
+func (s *Server) endWhenLeft(ctx *fasthttp.RequestCtx) {
+	if s.leaving.Load() {
+		closeAfter(ctx)
+	}
 }
 
 // closeAfter closes the connection after the answer, in a way that lets a client which is still sending read it.

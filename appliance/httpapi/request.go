@@ -35,8 +35,9 @@ type Request struct {
 
 	Actor, Target, Detail string // for the audit log; filled in by handlers
 
-	match                // its route
-	body          Stream // what Stream points to
+	match                  // its route
+	forwarded     []string // the header in which proxies name the client; nil where none is trusted
+	body          Stream   // what Stream points to
 	conn          *conn
 	server        *Server
 	cookie        bool   // the caller was recognised by the cookie
@@ -129,20 +130,16 @@ func (r *Request) Secure() bool {
 	return ok && c.Secure()
 }
 
-// Address returns the IP address that the request comes from.
-func (r *Request) Address() string {
-	remote := r.conn.RemoteAddr().String()
-	if host, _, err := net.SplitHostPort(remote); err == nil {
-		return host
-	}
-	return remote
+// Address returns the IP address that the request comes from: the client's, where a trusted proxy names it.
+func (r *Request) Address() string { return r.address().String() }
+
+func (r *Request) address() netip.Addr {
+	at, _ := r.conn.RemoteAddr().(*net.TCPAddr)
+	return r.server.proxies.Client(at.AddrPort().Addr().Unmap(), r.forwarded)
 }
 
 // fromLoopback tells whether the request comes from the machine itself.
-func (r *Request) fromLoopback() bool {
-	ip, err := netip.ParseAddr(r.Address())
-	return err == nil && ip.Unmap().IsLoopback()
-}
+func (r *Request) fromLoopback() bool { return r.address().IsLoopback() }
 
 // CookieName is the name of the session's cookie on this connection.
 func (r *Request) CookieName() string {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/blocks"
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 	"github.com/edgewise-ai/edgewise/appliance/listen"
 )
 
@@ -56,6 +57,7 @@ type Server struct {
 	app     *fiber.App // of the contexts that handlers get
 	table   []*Route
 	router  *router
+	proxies frontend.Proxies
 	memory  *blocks.Memory
 	panics  atomic.Uint64
 	watcher watcher
@@ -64,7 +66,8 @@ type Server struct {
 	base   context.Context // of all requests; ends when Shutdown stops waiting for them
 	cancel context.CancelFunc
 
-	host atomic.Pointer[string] // the last Host header that was found good
+	host    atomic.Pointer[string] // the last Host header that was found good
+	leaving atomic.Bool            // each connection ends with its next answer
 
 	mu        sync.Mutex // guards the fields below
 	listeners []*listener
@@ -80,6 +83,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		return nil, edgewise.Errorf("httpapi.New", edgewise.Invalid, "http: %w", err)
 	}
 	s := &Server{cfg: cfg, deps: deps, memory: blocks.New(cfg.MaxInflightBytes)}
+	if s.proxies, err = frontend.ParseProxies(cfg.TrustedProxies); err != nil {
+		return nil, edgewise.Errorf("httpapi.New", edgewise.Invalid, "http.trusted_proxies: %w", err)
+	}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.span.base, s.span.timeout = s.base, cfg.RequestTimeout
 	app := fiber.New(fiber.Config{
@@ -131,6 +137,10 @@ func (s *Server) Serve(ln net.Listener) error {
 	}
 	return nil
 }
+
+// Leave ends each connection with its next answer from now on, new ones too, so that clients which keep connections go
+// elsewhere before Shutdown. Requests are answered as before.
+func (s *Server) Leave() { s.leaving.Store(true) }
 
 // Shutdown stops listening, waits until the requests in progress are answered or ctx ends, cuts off what is left, and
 // returns when no handler runs any more. Connections without a request in progress are closed at once. Errors: Deadline

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -54,6 +55,29 @@ func TestShutdownLetsRequestsInProgressEnd(t *testing.T) {
 	}
 	if err := ts.Serve(ln); edgewise.KindOf(err) != edgewise.Conflict {
 		t.Errorf("Serve after Shutdown: %v, want a conflict", err)
+	}
+}
+
+// TestAServerThatIsLeftEndsConnectionsWithTheirNextAnswer keeps a connection, and makes a new one, while the server is left.
+func TestAServerThatIsLeftEndsConnectionsWithTheirNextAnswer(t *testing.T) {
+	ts := startServer(t, nil)
+	kept := dial(t, ts)
+	kept.sendTinyInfer()
+	if status, body := kept.answer("POST"); status != 200 {
+		t.Fatalf("before: %d %s, want 200", status, body)
+	}
+	ts.Leave()
+	for name, p := range map[string]*probe{"kept": kept, "new": dial(t, ts)} {
+		p.sendTinyInfer()
+		response, err := http.ReadResponse(p.br, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if response.StatusCode != 200 || !response.Close {
+			t.Errorf("%s: answer %d, says that it closes: %v; want 200 and true", name, response.StatusCode, response.Close)
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		p.wantClosed()
 	}
 }
 

@@ -33,8 +33,8 @@ func (im *Importer) fetch(ctx context.Context, made *job, data, folder string) e
 	}
 	defer release()
 	pinned, err := im.config.Fetch(ctx, reference, folder, func(done, total int64) {
-		im.progress(made, stepFetch, done, total)
 		im.change(made, func(shown *admin.Job) { shown.Size = total })
+		im.progress(made, stepFetch, done, total)
 	})
 	if err != nil {
 		return err

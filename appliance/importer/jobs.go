@@ -221,16 +221,23 @@ func (im *Importer) setStep(made *job, name, state string) {
 	im.publish(made)
 }
 
-// progress notes how many bytes of a step are done. Listeners are told with the next step.
+// progress notes how many bytes of a step are done. Listeners are told of each percent, and otherwise with the next step.
 func (im *Importer) progress(made *job, name string, done, total int64) {
+	news := false
 	im.change(made, func(shown *admin.Job) {
 		for i := range shown.Steps {
 			if s := &shown.Steps[i]; s.Name == name {
+				news = total > 0 && (s.Total != total || percent(s.Done, total) != percent(done, total))
 				s.Done, s.Total = done, total
 			}
 		}
 	})
+	if news {
+		im.publish(made)
+	}
 }
+
+func percent(done, total int64) int64 { return int64(100 * float64(done) / float64(total)) }
 
 func (im *Importer) find(p *edgewise.Principal, id string) (*job, error) {
 	im.mu.Lock()

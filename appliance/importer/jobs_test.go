@@ -63,3 +63,29 @@ func TestTheLogTellsAVersionThatIsKeptFromOneThatIsNot(t *testing.T) {
 		}
 	}
 }
+
+// TestListenersHearOfEachPercent holds that a page which is told of changes sees a fetch go on.
+func TestListenersHearOfEachPercent(t *testing.T) {
+	var heard []int64
+	im, err := New(Config{
+		Folder: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
+		Publish: func(_ string, message any) { heard = append(heard, message.(admin.Job).Steps[0].Done) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	made := &job{file: uploads.File{ID: "a"}, shown: admin.Job{Steps: []admin.JobStep{{Name: stepFetch, State: admin.StepRunning}}}}
+	const total = 1 << 40
+	im.progress(made, stepFetch, 0, total)
+	for done := range int64(1000) {
+		im.progress(made, stepFetch, done*total/1000, total)
+	}
+	if len(heard) != 100 || heard[0] != 0 || heard[99] < total/100*99 {
+		t.Errorf("they have heard of %d states: %d", len(heard), heard)
+	}
+	im.progress(made, stepFetch, 5, 0) // of a step that does not know how much there is
+	if len(heard) != 100 {
+		t.Error("they have heard of a percent of nothing")
+	}
+}

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -13,7 +14,7 @@ type mortal struct {
 	fakeServable
 	ended chan struct{}
 	away  bool // its process is being started again
-	out   bool // its process was evicted
+	out   bool // its process rests
 }
 
 func (m *mortal) Process() (edgewise.Process, bool) {
@@ -23,7 +24,7 @@ func (m *mortal) Process() (edgewise.Process, bool) {
 	default:
 	}
 	if m.out {
-		return edgewise.Process{Reason: "it has given its memory up", Evicted: true}, true
+		return edgewise.Process{Reason: "it has given its memory up", Resting: true}, true
 	}
 	if m.away {
 		return edgewise.Process{Reason: "its process died and is being started again"}, true
@@ -106,7 +107,47 @@ func TestAVersionWhoseProcessIsStartedAgainIsNotReady(t *testing.T) {
 		}
 		process.out = true
 		if err := m.Present(edgewise.ModelID{Name: "m"}); !m.Ready() || err != nil {
-			t.Errorf("evicted: ready %v, %v", m.Ready(), err)
+			t.Errorf("resting: ready %v, %v", m.Ready(), err)
+		}
+		if err := m.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestAVersionThatCanRunElsewhereIsLoadedAgainByItself loads on a device first and elsewhere after that one has failed.
+func TestAVersionThatCanRunElsewhereIsLoadedAgainByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := start(t, Config{})
+		var loads []*mortal
+		hold := make(chan struct{})
+		close(hold)
+		m.config.Load = func(_ context.Context, v *edgewise.Version) (*Loaded, error) {
+			<-hold
+			loads = append(loads, &mortal{fakeServable: fakeServable{t: t, id: v.ID}, ended: make(chan struct{})})
+			last := loads[len(loads)-1]
+			return &Loaded{Servable: last, Isolated: last, Again: func() bool { return len(loads) == 1 }}, nil
+		}
+		m.Want(live(1, 1))
+		if err := m.Settle(t.Context(), "m"); err != nil {
+			t.Fatal(err)
+		}
+		for n, want := range []edgewise.State{edgewise.StateReady, edgewise.StateUnavailable} {
+			hold = make(chan struct{})
+			close(loads[n].ended)
+			synctest.Wait()
+			if _, err := m.acquire(edgewise.ModelID{Name: "m"}); edgewise.KindOf(err) != edgewise.Unavailable ||
+				!strings.Contains(err.Error(), "its process died 5 times") {
+				t.Errorf("a request while it is loaded again: %v", err)
+			}
+			close(hold)
+			synctest.Wait()
+			if s := m.Statuses(); len(s) != 1 || s[0].State != want || !loads[n].closed {
+				t.Errorf("after its process has ended %d times: %+v", n+1, s)
+			}
+		}
+		if len(loads) != 2 {
+			t.Errorf("%d loads, want 2", len(loads))
 		}
 		if err := m.Close(t.Context()); err != nil {
 			t.Error(err)

@@ -24,7 +24,7 @@ func (m *Manager) holdParts(v *edgewise.Version) error {
 			continue // Await will say so
 		}
 		if s := mod.slots[id.Version]; s != nil && s.state == edgewise.StateUnavailable {
-			delete(mod.slots, id.Version) // try it again
+			mod.again(id.Version)
 		}
 		m.reconcile(id.Name, mod)
 	}

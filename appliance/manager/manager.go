@@ -20,11 +20,14 @@ type Config struct {
 	Load func(ctx context.Context, v *edgewise.Version) (*Loaded, error)
 	// Footprint estimates what a version takes. It runs where Load does. nil: no version takes anything.
 	Footprint func(ctx context.Context, v *edgewise.Version) (Footprint, error)
+	// Measured is told what a version takes at the most, when that is another eighth. It may write that to the disk. nil:
+	// nobody is told.
+	Measured func(id edgewise.ModelID, bytes int64)
 	// Replaces tells whether a ready version has to be loaded again to become what is stored under its number now; where it
 	// need not be, the version is resized. It depends on its arguments alone. nil: none ever has to be.
 	Replaces    func(old, now *edgewise.Version) bool
 	Memory      int64         // bytes that all loaded versions may take together; 0: no bound
-	Concurrency int           // loads at the same time; at least 1
+	Concurrency int           // loads at the same time, and beside them starts of processes again; at least 1
 	LoadTimeout time.Duration // of one load; 0: none
 	// SequenceDrain is how long a version that is to be unloaded goes on answering the sequences that it has begun; 0: not
 	// at all.
@@ -47,6 +50,7 @@ type Manager struct {
 	splits  map[string]Split
 	changed chan struct{} // closed and replaced whenever a state changes
 	closed  bool
+	scarce  atomic.Bool // versions rest for lack of memory; written by Watch
 }
 
 // model is what the manager knows of one model.
@@ -57,10 +61,11 @@ type model struct {
 	slots   map[int64]*slot
 	beside  map[*slot]bool // replacements that are loading, and versions that were replaced and are not unloaded yet
 
-	successor int64     // the version on trial that may take the live one's place; 0: none
-	alone     int64     // the successor, once the live one had to go for it; 0: none
-	leaving   []int64   // those of the record, until they had to go for the live one
-	gap       time.Time // since when nothing answers because of that; zero: something does
+	successor int64            // the version on trial that may take the live one's place; 0: none
+	fell      map[int64]string // why versions stopped working that are to be loaded again
+	alone     int64            // the successor, once the live one had to go for it; 0: none
+	leaving   []int64          // those of the record, until they had to go for the live one
+	gap       time.Time        // since when nothing answers because of that; zero: something does
 
 	drawn atomic.Uint64 // requests that a split has sent each for itself
 }
@@ -97,7 +102,7 @@ func (m *Manager) want(r *edgewise.Record, successor int64, trial []int64) {
 	mod.trial, mod.successor, mod.alone = trial, successor, 0
 	for number, s := range mod.slots {
 		if s.state == edgewise.StateUnavailable {
-			delete(mod.slots, number)
+			mod.again(number)
 		}
 		s.refused, s.refusal = nil, nil
 	}
@@ -123,7 +128,7 @@ func (m *Manager) Start(records []*edgewise.Record) {
 func (m *Manager) know(r *edgewise.Record) *model {
 	mod := m.models[r.Name]
 	if mod == nil {
-		mod = &model{slots: map[int64]*slot{}, beside: map[*slot]bool{}}
+		mod = &model{slots: map[int64]*slot{}, beside: map[*slot]bool{}, fell: map[int64]string{}}
 		m.models[r.Name] = mod
 	}
 	mod.record, mod.leaving = r, r.Leaving
@@ -144,6 +149,8 @@ func (m *Manager) reconcile(name string, mod *model) {
 	}
 	for _, number := range p.load {
 		s := &slot{version: mod.record.Version(number), state: edgewise.StateLoading, since: time.Now()}
+		s.reason, s.fallen = mod.fell[number], mod.fell[number] != ""
+		delete(mod.fell, number)
 		mod.slots[number] = s
 		m.work.Go(func() { m.load(name, s) })
 	}
@@ -200,7 +207,7 @@ func (m *Manager) load(name string, s *slot) {
 	if err != nil {
 		m.releaseParts(s.version)
 		s.to(edgewise.StateUnavailable, time.Now())
-		s.reason, s.kind, s.bytes = err.Error(), edgewise.KindOf(err), 0
+		s.reason, s.kind, s.bytes, s.fallen = err.Error(), edgewise.KindOf(err), 0, false
 		if mod := m.models[name]; mod.alone == s.version.ID.Version {
 			mod.alone = 0 // the old one comes back
 		}
@@ -208,7 +215,9 @@ func (m *Manager) load(name string, s *slot) {
 			s.kind.String(), "reason", s.reason)
 	} else {
 		s.to(edgewise.StateReady, time.Now())
+		s.reason, s.fallen = "", false
 		s.handle = newHandle(s.version.ID, loaded)
+		m.settleMemory(name, s)
 		m.watch(name, s, s.handle)
 		m.config.Logger.Info("version ready", "model", name, "version", s.version.ID.Version, "took",
 			time.Since(start).Round(time.Millisecond).String())

@@ -11,14 +11,15 @@ import (
 
 // Footprint is what a version takes while it is loaded.
 type Footprint struct {
-	Bytes int64
+	Bytes  int64 // the most that it takes while it is being loaded
+	Stated bool  // by its author: it counts for that much ever after, whatever it takes
 	// Gap says what is done when a version is to take another one's place and there is too little memory for both: the
 	// old one is unloaded first, and nothing answers until the new one is live. Otherwise the new one is refused.
 	Gap bool
 }
 
-// reserve takes the memory for a version, waiting for versions that are being unloaded. Errors: Exhausted, ctx's, those
-// of Config.Footprint.
+// reserve takes the memory for a version, waiting for versions that are being loaded or unloaded, or that give theirs up
+// for it. Errors: Exhausted, ctx's, those of Config.Footprint.
 func (m *Manager) reserve(ctx context.Context, name string, s *slot) error {
 	if m.config.Memory <= 0 || m.config.Footprint == nil {
 		return nil
@@ -27,6 +28,14 @@ func (m *Manager) reserve(ctx context.Context, name string, s *slot) error {
 	if err != nil {
 		return err
 	}
+	m.mu.Lock()
+	s.footprint = f
+	m.mu.Unlock()
+	return m.take(ctx, name, s, f)
+}
+
+// take is reserve for a known footprint.
+func (m *Manager) take(ctx context.Context, name string, s *slot, f Footprint) error {
 	for {
 		changed, err := m.claim(name, s, f)
 		if changed == nil {
@@ -34,8 +43,9 @@ func (m *Manager) reserve(ctx context.Context, name string, s *slot) error {
 		}
 		select {
 		case <-changed:
+		case <-time.After(longStart):
 		case <-ctx.Done():
-			return fmt.Errorf("model %v waits for the memory of versions that are being unloaded: %w", s.version.ID, ctx.Err())
+			return fmt.Errorf("model %v waits for the memory of other versions: %w", s.version.ID, ctx.Err())
 		}
 	}
 }
@@ -47,12 +57,24 @@ func (m *Manager) claim(name string, s *slot, f Footprint) (changed <-chan struc
 	mod := m.models[name]
 	used, leaving := m.memory()
 	free := m.config.Memory - used
+	again, now := s.state == edgewise.StateReady, time.Now()
 	switch {
+	case again && m.starting(now) >= cap(m.loads): // what waits for its turn leaves the memory to others
+		return m.changed, nil
 	case f.Bytes <= free:
-		s.bytes = f.Bytes
+		s.bytes, s.waking, s.began = f.Bytes, again, now
 		return nil, nil
 	case f.Bytes <= free+leaving:
 		return m.changed, nil
+	}
+	if others := m.restable(s); f.Bytes <= free+leaving+sum(others) {
+		m.rest(others, f.Bytes-free-leaving)
+		return m.changed, nil
+	} else if m.loading(s) { // what that really takes may be less, and it may rest
+		return m.changed, nil
+	}
+	switch {
+	case mod == nil:
 	case f.Gap && mod.successor == s.version.ID.Version && f.Bytes <= free+leaving+m.liveBytes(name, mod):
 		mod.alone = s.version.ID.Version
 		m.config.Logger.Warn("too little memory for two versions: the old one is unloaded before the new one is loaded",
@@ -60,7 +82,7 @@ func (m *Manager) claim(name string, s *slot, f Footprint) (changed <-chan struc
 		m.reconcile(name, mod)
 		return m.changed, nil
 	}
-	if f.Gap && s.version.ID.Version == mod.record.Label(edgewise.LiveLabel) && f.Bytes <= free+leaving+mod.leavingBytes() {
+	if mod != nil && f.Gap && s.version.ID.Version == mod.record.Label(edgewise.LiveLabel) && f.Bytes <= free+leaving+mod.leavingBytes() {
 		mod.leaving = nil
 		m.config.Logger.Warn("too little memory for two versions: the old one is unloaded before the new one is loaded",
 			"model", name, "version", s.version.ID.Version)
@@ -72,11 +94,26 @@ func (m *Manager) claim(name string, s *slot, f Footprint) (changed <-chan struc
 		m.config.Memory)
 }
 
+// longStart is for how long the start of a process keeps those of other versions waiting.
+const longStart = 10 * time.Second
+
+// starting counts the versions whose processes are being started again, but for those that take long. m.mu is held.
+func (m *Manager) starting(now time.Time) (n int) {
+	for _, mod := range m.models {
+		for _, s := range mod.slots {
+			if s.waking && now.Sub(s.began) < longStart {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // memory returns what all versions take, and what of it is being given back. m.mu is held.
 func (m *Manager) memory() (used, leaving int64) {
 	count := func(s *slot) {
 		used += s.bytes
-		if s.state == edgewise.StateUnloading {
+		if s.state == edgewise.StateUnloading || s.resting {
 			leaving += s.bytes
 		}
 	}
@@ -89,6 +126,33 @@ func (m *Manager) memory() (used, leaving int64) {
 		}
 	}
 	return used, leaving
+}
+
+func sum(list []*slot) (bytes int64) {
+	for _, s := range list {
+		bytes += s.bytes
+	}
+	return bytes
+}
+
+// loading tells whether a version other than s has taken memory and is being started. m.mu is held.
+func (m *Manager) loading(s *slot) bool {
+	starts := func(other *slot) bool {
+		return other != s && other.bytes > 0 && (other.waking || other.state == edgewise.StateLoading)
+	}
+	for _, mod := range m.models {
+		for _, other := range mod.slots {
+			if starts(other) {
+				return true
+			}
+		}
+		for other := range mod.beside {
+			if starts(other) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // leavingBytes is what unloading the versions that are leaving would bring. m.mu is held.

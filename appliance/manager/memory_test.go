@@ -16,7 +16,7 @@ func sized(gap bool) Config {
 	return Config{Memory: 100, Footprint: func(context.Context, *edgewise.Version) (Footprint,
 		error,
 	) {
-		return Footprint{60, gap}, nil
+		return Footprint{Bytes: 60, Gap: gap}, nil
 	}}
 }
 
@@ -41,6 +41,23 @@ func TestWithoutRoomForTwoTheNewVersionIsRefused(t *testing.T) {
 		if got := answer(t, m, 0); got != 1 || len(loader.loads) != 1 {
 			t.Errorf("answered by version %d after loads of %v", got, loader.loads)
 		}
+	})
+}
+
+// TestMemoryIsLookedAtWhileAVersionIsLoaded is for the race detector: what a version takes is read from its first moment.
+func TestMemoryIsLookedAtWhileAVersionIsLoaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sized(false)
+		look := make(chan func(), 1)
+		c.Measured = func(edgewise.ModelID, int64) {}
+		c.Footprint = func(context.Context, *edgewise.Version) (Footprint, error) {
+			go (<-look)()
+			return Footprint{Bytes: 60}, nil
+		}
+		m, _ := start(t, c)
+		look <- func() { m.look(false) }
+		m.Want(live(1, 1))
+		settled(t, m)
 	})
 }
 

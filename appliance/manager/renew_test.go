@@ -1,6 +1,8 @@
 package manager
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +20,40 @@ func other(r *edgewise.Record) *edgewise.Record {
 		changed.Versions = append(changed.Versions, &next)
 	}
 	return &changed
+}
+
+// TestAVersionIsLoadedOnceMoreBesideItself renews a version: it answers until the new load is there, and goes on
+// answering when that fails.
+func TestAVersionIsLoadedOnceMoreBesideItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, loader := start(t, Config{Concurrency: 2})
+		id := edgewise.ModelID{Name: "m", Version: 1}
+		if err := m.Renew(id); edgewise.KindOf(err) != edgewise.Unavailable {
+			t.Errorf("a version that is not there: %v", err)
+		}
+		m.Want(live(1, 1))
+		if err := m.Settle(t.Context(), "m"); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Renew(id); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Renew(id); edgewise.KindOf(err) != edgewise.Conflict {
+			t.Errorf("while it is being loaded: %v", err)
+		}
+		answer(t, m, 1)
+		if err := m.Settle(t.Context(), "m"); err != nil || len(loader.loads) != 2 {
+			t.Errorf("%v after %d loads", err, len(loader.loads))
+		}
+		loader.broken[1] = errors.New("the device is gone")
+		if err := m.Renew(id); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Settle(t.Context(), "m"); err == nil || !strings.Contains(err.Error(), "the device is gone") {
+			t.Errorf("a load that fails: %v", err)
+		}
+		answer(t, m, 1)
+	})
 }
 
 func always(*edgewise.Version, *edgewise.Version) bool { return true }

@@ -97,8 +97,8 @@ func (m *Manager) wanted() (list []edgewise.ModelID, ready bool) {
 	return list, !m.closed
 }
 
-// Present returns nil unless the process of a ready version has ended and is being started again. A version that was
-// evicted is present, because the next request loads it. Error: Unavailable, with the reason.
+// Present returns nil unless the process of a ready version has ended and is being started again. A version that
+// gave its memory up is present, because the next request loads it. Error: Unavailable, with the reason.
 func (m *Manager) Present(id edgewise.ModelID) error {
 	h, err := m.acquire(id)
 	if err != nil {
@@ -108,7 +108,7 @@ func (m *Manager) Present(id edgewise.ModelID) error {
 	if h.loaded.Isolated == nil {
 		return nil
 	}
-	if p, apart := h.loaded.Isolated.Process(); apart && p.PID == 0 && !p.Evicted {
+	if p, apart := h.loaded.Isolated.Process(); apart && p.PID == 0 && !p.Resting {
 		return edgewise.Errorf("manager.Present", edgewise.Unavailable, "model %v is not ready: %s", id, p.Reason)
 	}
 	if h.loaded.Check != nil {

@@ -28,8 +28,18 @@ type slot struct {
 	since   time.Time
 	took    time.Duration // its load
 	bytes   int64         // of the memory for models; guarded by the manager's mutex
-	fallen  bool          // Unavailable after it was Ready
-	handle  *handle       // set when Ready or Unloading
+
+	footprint Footprint // of its next start; guarded by that mutex, as what follows
+	measured  bool      // it is what its process took at the most so far
+	told      int64     // what Config.Measured was told of that
+	before    int64     // bytes, when it gave its memory up
+	demand    Demand
+
+	resting bool      // it is giving its memory up, and stays Ready
+	waking  bool      // it has taken memory, and its process is being started again
+	began   time.Time // when it took that
+	fallen  bool      // Unavailable after it was Ready, or Loading after that
+	handle  *handle   // set when Ready or Unloading
 
 	// draining: it is Unloading, and still answers the sequences that it has begun.
 	draining bool
@@ -119,6 +129,8 @@ func (h *handle) retire() error {
 type Loaded struct {
 	edgewise.Servable
 	Isolated  edgewise.Isolated // tells of the process in which it runs
+	Resident  edgewise.Resident // can give its memory up
+	Pinned    bool              // does not, whoever needs it
 	Sequences Sequencer         // keeps its sequences
 	// returns n bytes, aligned to 64, for inputs of a later request; nil when none are free. The caller calls free once,
 	// also after Close. Another process can write to the memory at any time: it may hold numbers, and nothing that is
@@ -126,6 +138,7 @@ type Loaded struct {
 	Borrow  func(n int) (data []byte, free func())
 	Resize  func(m *edgewise.Model)     // follows m's instance groups; returns at once and calls nobody back
 	Check   func(context.Context) error // asks the version itself whether it is ready; nil: it does not know
+	Again   func() bool                 // asked when its process has ended for good: load the version again? nil: no
 	OnClose []func()                    // called in this order once the Servable has been closed
 }
 
@@ -162,7 +175,8 @@ func (m *Manager) watch(name string, s *slot, h *handle) {
 	})
 }
 
-// fall takes a version out of service and gives its memory back, once its last request has been answered.
+// fall takes a version out of service and gives its memory back, once its last request has been answered. One that can
+// do without what has failed is loaded again then.
 func (m *Manager) fall(name string, s *slot, reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -181,8 +195,23 @@ func (m *Manager) fall(name string, s *slot, reason string) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		s.bytes = 0
+		mod, number := m.models[name], s.version.ID.Version
+		if !m.closed && mod != nil && mod.slots[number] == s && h.loaded.Again != nil && h.loaded.Again() {
+			mod.again(number)
+			m.reconcile(name, mod)
+			return
+		}
 		m.publish()
 	})
+}
+
+// again makes a version that is unavailable be loaded once more. Until that is done requests are told why it was not
+// ready, when it stopped working by itself.
+func (mod *model) again(number int64) {
+	if s := mod.slots[number]; s.fallen {
+		mod.fell[number] = "it is being loaded again: " + s.reason
+	}
+	delete(mod.slots, number)
 }
 
 // fallen returns the status of the highest version of a model that stopped working, if there is one.
@@ -206,12 +235,36 @@ func (m *Manager) renew(name string, mod *model) {
 		case m.config.Replaces == nil || !m.config.Replaces(s.version, v):
 			s.follow(v)
 		case s.next == nil && s.refused != v:
-			s.next = &slot{version: v, state: edgewise.StateLoading, since: time.Now(), replaces: s}
-			next := s.next
-			mod.beside[next] = true
-			m.work.Go(func() { m.load(name, next) })
+			m.loadBeside(name, mod, s, v)
 		}
 	}
+}
+
+// loadBeside begins to load what is to replace a ready version under its number. m.mu is held.
+func (m *Manager) loadBeside(name string, mod *model, s *slot, v *edgewise.Version) {
+	next := &slot{version: v, state: edgewise.StateLoading, since: time.Now(), replaces: s}
+	s.next, s.refused, s.refusal = next, nil, nil
+	mod.beside[next] = true
+	m.work.Go(func() { m.load(name, next) })
+}
+
+// Renew loads a ready version once more, as it is stored, beside the one that goes on answering until then. It returns at
+// once; see Settle. Error: Unavailable for a version that is not ready, Conflict for one that is being replaced already.
+func (m *Manager) Renew(id edgewise.ModelID) error {
+	const op = "manager.Renew"
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mod := m.models[id.Name]
+	if mod == nil || m.closed || mod.slots[id.Version] == nil || mod.slots[id.Version].state != edgewise.StateReady {
+		return edgewise.Errorf(op, edgewise.Unavailable, "model %v is not ready", id)
+	}
+	s := mod.slots[id.Version]
+	if s.next != nil {
+		return edgewise.Errorf(op, edgewise.Conflict, "model %v is being loaded again already", id)
+	}
+	m.loadBeside(id.Name, mod, s, s.version)
+	m.publish()
+	return nil
 }
 
 // renewed puts a replacement that has been loaded into its place, or leaves the old version there when it could not be.
@@ -233,6 +286,7 @@ func (m *Manager) renewed(name string, s *slot, loaded *Loaded, err error) {
 	}
 	s.to(edgewise.StateReady, time.Now())
 	s.handle = newHandle(s.version.ID, loaded)
+	m.settleMemory(name, s)
 	leaver := old
 	if mod.slots[number] == old && old.state != edgewise.StateUnloading {
 		mod.slots[number] = s

@@ -290,9 +290,8 @@ func latency(m *edgewise.Model) bool {
 	return m.Parameters["execution_profile"].StringValue == "latency"
 }
 
-// defaultInstances names and counts the instance groups. A group that leaves the kind open runs on the CPU, unless it
-// names GPUs, or the box has one for it: then it is open where it runs until it is loaded. On a GPU one instance is
-// enough where nothing is said, because batches follow each other closely there.
+// defaultInstances names and counts the instance groups. A group that leaves the kind open stays open until it is loaded
+// where its format runs on more than the CPU, whether the box has such a device now or not: one may be put in later.
 func defaultInstances(c *edgewise.Model, d Defaults) {
 	if len(c.InstanceGroup) == 0 {
 		c.InstanceGroup = make([]edgewise.InstanceGroup, 1)
@@ -302,37 +301,61 @@ func defaultInstances(c *edgewise.Model, d Defaults) {
 		if g.Name == "" {
 			g.Name = fmt.Sprintf("%s_%d", c.Name, i)
 		}
-		gpu := g.Kind == edgewise.KindGPU || g.Kind != edgewise.KindCPU && (len(g.GPUs) > 0 || d.GPU && onGPU(c, d.Formats))
-		if g.Count == 0 && gpu {
-			g.Count = 1
-		}
-		if g.Count == 0 {
-			g.Count = max(min(d.InstanceCount, int32(MaxInstances/len(c.InstanceGroup))), 1)
-			switch f, _ := d.Formats.Of(c); {
-			case f.Remote: // each is a request that a server has
-				g.Count = remoteInstances
-			case latency(c) || f.Answers: // each is a process
-				g.Count = 1
+		if g.Kind == "" || g.Kind == edgewise.KindAuto {
+			switch {
+			case len(g.GPUs) > 0:
+				g.Kind = edgewise.KindGPU
+			case onGPU(c, d.Formats) && (g.Kind != "" || !external(c, d.Formats)):
+				g.Kind = edgewise.KindAuto
+			default:
+				g.Kind = edgewise.KindCPU
 			}
 		}
-		if g.Kind != "" && g.Kind != edgewise.KindAuto {
-			continue
-		}
-		switch {
-		case len(g.GPUs) > 0:
-			g.Kind = edgewise.KindGPU
-		case gpu:
-			g.Kind = edgewise.KindAuto
-		default:
-			g.Kind = edgewise.KindCPU
+		if g.Count == 0 {
+			g.Count = instanceCount(c, g.Kind == edgewise.KindGPU, d)
 		}
 	}
+}
+
+// instanceCount is the count of an instance group that says none. On a GPU one instance is enough, because batches follow
+// each other closely there.
+func instanceCount(m *edgewise.Model, gpu bool, d Defaults) int32 {
+	switch f, _ := d.Formats.Of(m); {
+	case gpu:
+		return 1
+	case f.Remote: // each is a request that a server has
+		return remoteInstances
+	case latency(m) || f.Answers: // each is a process
+		return 1
+	}
+	return max(min(d.InstanceCount, int32(MaxInstances/len(m.InstanceGroup))), 1)
+}
+
+// Placed returns a complete model for one kind of devices: groups whose kind and count its author left open have the count
+// that holds there. declared is what the author wrote. m is not changed.
+func Placed(m, declared *edgewise.Model, on edgewise.DeviceKind, d Defaults) *edgewise.Model {
+	placed := *m
+	placed.InstanceGroup = slices.Clone(m.InstanceGroup)
+	for i := range placed.InstanceGroup {
+		said := declared != nil && i < len(declared.InstanceGroup) && declared.InstanceGroup[i].Count > 0
+		if g := &placed.InstanceGroup[i]; g.Kind == edgewise.KindAuto && !said {
+			g.Count = instanceCount(m, on != edgewise.CPU, d)
+		}
+	}
+	return &placed
 }
 
 // onGPU tells whether models of this format can run on a GPU.
 func onGPU(m *edgewise.Model, formats edgewise.Formats) bool {
 	f, _ := formats.Of(m)
 	return slices.Contains(f.Devices, edgewise.GPU)
+}
+
+// external tells whether another program serves models of this format: many of them compute on the CPU, so one is put on
+// a GPU only where it says so.
+func external(m *edgewise.Model, formats edgewise.Formats) bool {
+	f, _ := formats.Of(m)
+	return f.External
 }
 
 // Ensemble returns the ensemble that a declaration without a folder of files comes to under a name. The model is nil when

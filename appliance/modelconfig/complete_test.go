@@ -235,7 +235,7 @@ func TestInstanceGroupsAreCompleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Clone(&edgewise.Model{InstanceGroup: []edgewise.InstanceGroup{
-		{Name: "cat_0", Count: 2, Kind: edgewise.KindCPU},
+		{Name: "cat_0", Count: 2, Kind: edgewise.KindAuto},
 		{Name: "own", Count: 3, Kind: edgewise.KindCPU},
 		{Name: "cat_2", Count: 1, Kind: edgewise.KindGPU, GPUs: []int32{0}},
 	}}).InstanceGroup
@@ -244,14 +244,15 @@ func TestInstanceGroupsAreCompleted(t *testing.T) {
 	}
 }
 
-func TestGroupsStayOpenWhereThereIsAGPU(t *testing.T) {
+func TestGroupsThatLeaveTheKindOpenStayOpen(t *testing.T) {
 	groups := []edgewise.InstanceGroup{{}, {Kind: edgewise.KindAuto, Count: 3}, {Kind: edgewise.KindCPU}}
+	d := Defaults{Formats: testFormats, InstanceCount: 2}
 	for file, want := range map[string][]edgewise.InstanceKind{
 		"model.onnx": {edgewise.KindAuto, edgewise.KindAuto, edgewise.KindCPU},
 		"model.wasm": {edgewise.KindCPU, edgewise.KindCPU, edgewise.KindCPU},
 	} {
-		m, err := Complete(&edgewise.Model{InstanceGroup: slices.Clone(groups)}, "cat", []string{file}, nil,
-			Defaults{Formats: testFormats, InstanceCount: 2, GPU: true})
+		declared := &edgewise.Model{InstanceGroup: slices.Clone(groups)}
+		m, err := Complete(declared, "cat", []string{file}, nil, d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,8 +261,15 @@ func TestGroupsStayOpenWhereThereIsAGPU(t *testing.T) {
 				t.Errorf("%s: group %d is %s, want %s", file, i, g.Kind, want[i])
 			}
 		}
-		if count := m.InstanceGroup[0].Count; count != map[string]int32{"model.onnx": 1, "model.wasm": 2}[file] {
-			t.Errorf("%s: %d instances", file, count)
+		for on, want := range map[edgewise.DeviceKind][]int32{edgewise.CPU: {2, 3, 2}, edgewise.GPU: {1, 3, 2}} {
+			if file == "model.wasm" {
+				want = []int32{2, 3, 2}
+			}
+			for i, g := range Placed(m, declared, on, d).InstanceGroup {
+				if g.Count != want[i] || m.InstanceGroup[i].Count != []int32{2, 3, 2}[i] {
+					t.Errorf("%s on %v: group %d has %d instances, want %d", file, on, i, g.Count, want[i])
+				}
+			}
 		}
 	}
 }

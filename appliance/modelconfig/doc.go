@@ -29,8 +29,6 @@ type Defaults struct {
 	Places  []string         // folders in which backends of other programs are looked for
 	// of a model that can batch, declares no inputs or no outputs and says no max_batch_size; 0: no batching
 	MaxBatchSize int32
-	// models may run on a GPU of the box: an instance group that leaves the kind open stays open until it is loaded
-	GPU bool
 	// nothing is filled in from the model's file: the author declares inputs and outputs, by Triton's rules
 	Strict bool
 	// of an instance group that says no count; below 1: 1; cut so that all groups stay within MaxInstances

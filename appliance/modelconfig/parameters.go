@@ -2,10 +2,11 @@ package modelconfig
 
 import (
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/edgewise-ai/edgewise/pattern"
 )
 
 // parameter says which values a backend parameter may have.
@@ -20,6 +21,15 @@ const (
 	SwapParameter   = "swap_without_room" // SwapRefuse or SwapGap, instead of the box's choice
 	SwapRefuse      = "refuse"
 	SwapGap         = "gap"
+
+	// PrecisionParameter is how much the outputs of a version may differ that asks for less than FP32, as a part of the largest
+	// number, or PrecisionUnchecked
+	PrecisionParameter = "precision_tolerance"
+	PrecisionUnchecked = "off"
+
+	ResidencyParameter = "residency" // ResidencyAlways for a version whose memory is never given to others
+	ResidencyAlways    = "always"
+	ResidencyOnDemand  = "on_demand"
 )
 
 // backendParameters are those that the ONNX backend, the scheduler and the box itself obey. Other names are data of the
@@ -32,22 +42,23 @@ var backendParameters = map[string]parameter{
 	"enable_mem_pattern":    oneOf("0", "1"),
 	"memory.enable_memory_arena_shrinkage": {
 		"devices such as \"cpu:0\", separated by ';'",
-		regexp.MustCompile(`^cpu:0(;cpu:0)*$`).MatchString,
+		pattern.New(`^cpu:0(;cpu:0)*$`).MatchString,
 	},
 	"max_queue_delay":    oneOf("auto"),
 	MemoryParameter:      {"a number of bytes", number(math.MaxInt64)},
 	SwapParameter:        oneOf(SwapRefuse, SwapGap),
+	ResidencyParameter:   oneOf(ResidencyAlways, ResidencyOnDemand),
+	PrecisionParameter:   {"\"off\", or a number above 0 up to 1", part},
 	"execution_profile":  oneOf("adaptive", "throughput", "latency"),         // see Model.Concurrency
 	"gpu_pipeline_slots": {"a number of batches from 1 to 8", between(1, 8)}, // see Model.PipelineSlots
 	"gpu_batch_buckets": {
 		"\"off\", or batch sizes separated by ','",
-		regexp.MustCompile(`^(off|[0-9]{1,6}([ ,]+[0-9]{1,6})*)$`).MatchString,
+		pattern.New(`^(off|[0-9]{1,6}([ ,]+[0-9]{1,6})*)$`).MatchString,
 	},
 	"gpu_memory_bytes": {"a number of bytes", number(math.MaxInt64)},
-	"gpu_residency":    oneOf("always", "on_demand"),
 	"gpu_pictures":     oneOf("on", "off"),
 	"isolation": {"none, process, or group: and a name of 1 to 64 letters, digits, " +
-		"'.', '_' or '-'", regexp.MustCompile(`^(none|process|group:[A-Za-z0-9._-]{1,64})$`).MatchString},
+		"'.', '_' or '-'", pattern.New(`^(none|process|group:[A-Za-z0-9._-]{1,64})$`).MatchString},
 	"session.set_denormal_as_zero":                  oneOf("0", "1"),
 	"session.disable_quant_qdq":                     oneOf("0", "1"),
 	"session.disable_double_qdq_remover":            oneOf("0", "1"),
@@ -63,6 +74,12 @@ var backendParameters = map[string]parameter{
 	"session.disable_cpu_ep_fallback":               oneOf("0", "1"),
 	"session.disable_aot_function_inlining":         oneOf("0", "1"),
 	"session.use_device_allocator_for_initializers": oneOf("0", "1"),
+}
+
+// part accepts a part of something, or none at all.
+func part(text string) bool {
+	share, err := strconv.ParseFloat(text, 64)
+	return text == PrecisionUnchecked || err == nil && share > 0 && share <= 1
 }
 
 // between accepts a whole number within bounds.

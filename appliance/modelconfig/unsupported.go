@@ -2,12 +2,12 @@ package modelconfig
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/pattern"
 )
 
 // feature is something that a configuration may ask for and that this build does not do. It is refused when the model
@@ -67,10 +67,10 @@ var features = []feature{
 	},
 
 	{
-		"optimization.execution_accelerators.gpu_execution_accelerator", "the accelerators on a GPU are cuda and tensorrt",
+		"optimization.execution_accelerators.gpu_execution_accelerator", "the accelerators on a GPU are cuda, tensorrt and webgpu",
 		func(m *edgewise.Model) bool {
 			return slices.ContainsFunc(m.Accelerators().GPU, func(a edgewise.Accelerator) bool {
-				return !slices.Contains([]string{"cuda", "tensorrt"}, strings.ToLower(a.Name))
+				return !slices.Contains([]string{"cuda", "tensorrt", "webgpu"}, strings.ToLower(a.Name))
 			})
 		},
 	},
@@ -131,8 +131,8 @@ func anyGroup(used func(edgewise.InstanceGroup) bool) func(*edgewise.Model) bool
 const checksumAgent = "checksum"
 
 var (
-	md5Sum        = regexp.MustCompile(`^[0-9a-fA-F]{32}$`)
-	versionFolder = regexp.MustCompile(`^[1-9][0-9]*/`)
+	md5Sum        = pattern.New(`^[0-9a-fA-F]{32}$`)
+	versionFolder = pattern.New(`^[1-9][0-9]*/`)
 )
 
 // Checksums returns the MD5 sums that m's repository agents want files to have, in lower-case hexadecimal by the path

@@ -3,11 +3,11 @@ package modelconfig
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/pattern"
 )
 
 // Bounds of a model's configuration.
@@ -149,7 +149,7 @@ func (c *checker) specificVersions(versions []int64) {
 	}
 }
 
-var tagKey = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,63}$`)
+var tagKey = pattern.New(`^[a-zA-Z_][a-zA-Z0-9_]{0,63}$`)
 
 // metricTags checks that the tags can be labels of a metric, and are few.
 func (c *checker) metricTags() {

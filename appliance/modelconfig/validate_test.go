@@ -338,7 +338,9 @@ func TestValidateRefusesTheRest(t *testing.T) {
 			`instance_group[0]: kind: unknown name "KIND_TPU"`,
 		},
 		{
-			"GPUs for the CPU", group(func(g *edgewise.InstanceGroup) { g.GPUs = []int32{0} }),
+			"GPUs for the CPU", group(func(g *edgewise.InstanceGroup) {
+				g.Kind, g.GPUs = edgewise.KindCPU, []int32{0}
+			}),
 			"instance_group[0]: gpus is set for a group of KIND_CPU",
 		},
 
@@ -531,7 +533,7 @@ func TestBackendParametersAreChecked(t *testing.T) {
 			ok = ok && !strings.HasPrefix(key, "memory.") &&
 				!slices.Contains([]string{
 					"max_queue_delay", "isolation", "execution_profile", SwapParameter,
-					"gpu_pipeline_slots", "gpu_residency", "gpu_pictures",
+					"gpu_pipeline_slots", ResidencyParameter, "gpu_pictures", PrecisionParameter,
 				}, key)
 			m := complete(t, fmt.Sprintf(`parameters { key: %q value { string_value: %q } }`, key, value), validSignature)
 			err := Validate(m, validFiles, nil, testDefaults)
@@ -616,7 +618,7 @@ func TestWhatIsNotServedIsRefusedWithTheReason(t *testing.T) {
 		{`instance_group { host_policy: "numa0" }`, "instance_group.host_policy: there are no host policies"},
 		{
 			`optimization { execution_accelerators { gpu_execution_accelerator { name: "migraphx" } } }`,
-			"optimization.execution_accelerators.gpu_execution_accelerator: the accelerators on a GPU are cuda and tensorrt",
+			"optimization.execution_accelerators.gpu_execution_accelerator: the accelerators on a GPU are cuda, tensorrt and webgpu",
 		},
 		{
 			`optimization { execution_accelerators { cpu_execution_accelerator { name: "openvino" } } }`,
@@ -690,5 +692,16 @@ dynamic_batching { preferred_batch_size: [2, 4] max_queue_delay_microseconds: 10
 	}
 	if m.Optimization.InputPinnedMemory.Enable || !m.Optimization.OutputPinnedMemory.Enable {
 		t.Error("a written input_pinned_memory is replaced")
+	}
+}
+
+func TestAPrecisionToleranceIsAPart(t *testing.T) {
+	for value, ok := range map[string]bool{
+		"off": true, "0.02": true, "1": true, "1e-3": true, "0": false, "1.01": false, "-0.1": false, "NaN": false, "Inf": false, "some": false,
+	} {
+		m := complete(t, fmt.Sprintf(`parameters { key: "precision_tolerance" value { string_value: %q } }`, value), validSignature)
+		if err := Validate(m, validFiles, nil, testDefaults); (err == nil) != ok {
+			t.Errorf("%q: %v", value, err)
+		}
 	}
 }

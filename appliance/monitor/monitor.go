@@ -37,9 +37,17 @@ type Monitor struct {
 		id edgewise.ModelID, req *edgewise.Request, resp *edgewise.Response, began time.Time, took time.Duration, err error,
 	)
 
-	ensembles atomic.Pointer[map[string]bool] // names of models of which a version is an ensemble
-	kept      atomic.Int64                    // requests kept in this second
-	told      atomic.Int64                    // requests published in this second
+	learned atomic.Pointer[learned]
+	begun   atomic.Int64 // requests of clients
+	over    atomic.Int64 // of them, that have ended
+	kept    atomic.Int64 // requests kept in this second
+	told    atomic.Int64 // requests published in this second
+}
+
+// learned is what the monitor knows of the stored models. It is replaced and not changed.
+type learned struct {
+	ensembles map[string]bool           // names of models of which a version is an ensemble
+	decoupled map[edgewise.ModelID]bool // versions
 }
 
 // Bounds of the answered requests that are kept and published in a second: describing a request takes longer than a
@@ -57,19 +65,24 @@ func New(latency *observe.Latencies) *Monitor {
 		return id, true
 	}}
 	w.Logs, w.Tap = activity.NewLogs(w.Hub.Publish), tap.New(tap.MaxBytes)
-	w.ensembles.Store(&map[string]bool{})
+	w.learned.Store(&learned{})
 	return w
 }
 
-// Learn records which models are ensembles.
+// Learn records which models are ensembles, and which versions are decoupled.
 func (w *Monitor) Learn(records []*edgewise.Record) {
-	names := map[string]bool{}
+	l := learned{ensembles: map[string]bool{}, decoupled: map[edgewise.ModelID]bool{}}
 	for _, r := range records {
 		for _, v := range r.Versions {
-			names[r.Name] = names[r.Name] || ensemble.Is(v.Model)
+			if ensemble.Is(v.Model) {
+				l.ensembles[r.Name] = true
+			}
+			if v.Model.Decoupled() {
+				l.decoupled[v.ID] = true
+			}
 		}
 	}
-	w.ensembles.Store(&names)
+	w.learned.Store(&l)
 }
 
 // errPanicked is the error of a request whose goroutine panics.
@@ -78,15 +91,17 @@ var errPanicked = edgewise.Errorf("monitor", edgewise.Internal, "answering the r
 // Answer has Outside answer a request of a client, delivers the answer, and counts the request once by how that ended.
 func (w *Monitor) Answer(ctx context.Context, req *edgewise.Request, x edgewise.Exchange) (*edgewise.Response, error) {
 	end := ending{req: req, began: req.Came(), err: errPanicked, answered: true}
-	if (*w.ensembles.Load())[req.Model.Name] {
+	if w.learned.Load().ensembles[req.Model.Name] {
 		end.recording = activity.NewRecording()
 		ctx = edgewise.WithRecorder(ctx, end.recording)
 	}
 	returned := false
+	w.begun.Add(1)
 	defer func() {
 		if !returned {
 			w.ended(ctx, &end)
 		}
+		w.over.Add(1)
 	}()
 	end.resp, end.err = x.Infer(ctx, w.Outside, req)
 	returned = true
@@ -96,6 +111,13 @@ func (w *Monitor) Answer(ctx context.Context, req *edgewise.Request, x edgewise.
 		return nil, end.err
 	}
 	return end.resp, nil
+}
+
+// Traffic returns how many requests of clients have begun, and how many of them are in progress.
+func (w *Monitor) Traffic() (begun, open int64) {
+	over := w.over.Load()
+	begun = w.begun.Load()
+	return begun, begun - over
 }
 
 // Refuse counts a request to id that was refused before it could run. Unauthorized requests are counted and not kept.
@@ -157,6 +179,7 @@ func (w *Monitor) ended(ctx context.Context, e *ending) {
 	if e.answered && w.Tap.On() {
 		w.Tap.Offer(tap.Finished{
 			Model: id, Caller: o.Caller, Request: *e.req, Response: e.resp, Err: e.err, Began: e.began, Took: took,
+			Decoupled: w.learned.Load().decoupled[id],
 		})
 	}
 }

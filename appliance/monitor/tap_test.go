@@ -42,3 +42,30 @@ func TestRequestsOfClientsAreOfferedToTheTap(t *testing.T) {
 		}
 	})
 }
+
+func TestRequestsToADecoupledVersionAreDroppedByTheTap(t *testing.T) {
+	plain, apart := edgewise.ModelID{Name: "cat", Version: 1}, edgewise.ModelID{Name: "cat", Version: 2}
+	decoupled := &edgewise.ModelTransactionPolicy{Decoupled: true}
+	w := New(observe.NewLatencies(observe.LatencyConfig{}))
+	w.Learn([]*edgewise.Record{{Name: "cat", Versions: []*edgewise.Version{
+		{ID: plain, Model: &edgewise.Model{}}, {ID: apart, Model: &edgewise.Model{ModelTransactionPolicy: decoupled}},
+	}}})
+	for _, test := range []struct {
+		id                edgewise.ModelID
+		received, dropped uint64
+	}{{plain, 1, 0}, {apart, 0, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := w.Tap.Subscribe(tap.Subscriber{
+				Wants: func(edgewise.ModelID, error) bool { return true }, Queue: 1, Receive: func(*tap.Finished) {},
+			})
+			w.Outside = instant{&edgewise.Response{Model: test.id}}
+			req := &edgewise.Request{Model: test.id, Each: func(*edgewise.Response) error { return nil }}
+			_, _ = w.Answer(t.Context(), req, edgewise.Exchange{})
+			synctest.Wait()
+			s.Close()
+			if received, dropped := s.Counts(); received != test.received || dropped != test.dropped {
+				t.Errorf("%v: %d received, %d dropped", test.id, received, dropped)
+			}
+		})
+	}
+}

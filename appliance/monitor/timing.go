@@ -64,6 +64,9 @@ func addTiming(parameters map[string]any, prefix string, t edgewise.Timing) {
 	parameters[prefix+"compute_ns"] = t.Infer.Nanoseconds()
 	parameters[prefix+"output_ns"] = t.Output.Nanoseconds()
 	parameters[prefix+"batch"] = int64(t.Batch)
+	if t.Wake > 0 {
+		parameters[prefix+"wake_ns"] = t.Wake.Nanoseconds()
+	}
 	if t.Guest == (edgewise.Usage{}) {
 		return
 	}
@@ -113,6 +116,7 @@ func (s *stepTimings) add(step int, resp *edgewise.Response) {
 	one.timing.Queue += t.Queue
 	one.timing.Input += t.Input
 	one.timing.Infer += t.Infer
+	one.timing.Wake += t.Wake
 	one.timing.Output += t.Output
 	one.timing.Batch = max(one.timing.Batch, t.Batch)
 	one.timing.Guest = one.timing.Guest.Add(t.Guest)

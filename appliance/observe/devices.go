@@ -10,9 +10,11 @@ func collectDevices(to sink, list []edgewise.DeviceInfo) {
 		gpu := to.with("gpu_uuid", d.UUID) // Triton's one label
 		device := gpu.with("device", d.Name)
 		device.gauge("edgewise_device_used", "Whether models can run on the device.", truth(d.Used))
-		if d.Device.Kind != edgewise.GPU {
+		if d.Device.Kind == edgewise.CPU {
 			continue
 		}
+		device.counter("edgewise_device_losses_total",
+			"Number of processes of models on the device that died since the start.", float64(d.Losses))
 		device.gauge("edgewise_device_memory_budget_bytes",
 			"Bytes of the device's memory that models may take together.", float64(d.Budget))
 		if t := d.Telemetry; t != nil {

@@ -37,6 +37,7 @@ type Source struct {
 	Own      func() []Own                                        // that models make; nil: there are none
 
 	Repositories func() []Repository // that are not on this machine; nil: there are none
+	Fleet        func() *Fleet       // nil, or returns nil: the box is in none
 
 	Latencies *Latencies // nil: none are measured
 	Durations bool       // whether the cumulative times of Triton's names are on the page
@@ -147,6 +148,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.collectRollouts(to)
 	c.collectOwn(to)
 	c.collectRepositories(to)
+	c.collectFleet(to)
 	if c.source.Devices != nil {
 		collectDevices(to, c.source.Devices())
 	}

@@ -115,7 +115,7 @@ func (s *spans) part(ctx context.Context, n *traced, id string) {
 	}
 	if t := n.timing; t.Infer > 0 && len(n.children) == 0 {
 		queued := n.start.Add(t.Queue)
-		s.step(ctx, "queue", n.start, queued)
+		s.step(ctx, "queue", n.start, queued, attribute.StringSlice("edgewise.waits", waits(t)))
 		s.step(ctx, "compute", queued, queued.Add(t.Input+t.Infer+t.Output))
 	}
 	for _, child := range n.children {
@@ -125,8 +125,17 @@ func (s *spans) part(ctx context.Context, n *traced, id string) {
 	span.End(oteltrace.WithTimestamp(n.end))
 }
 
-func (s *spans) step(ctx context.Context, name string, from, to time.Time) {
-	_, span := s.tracer.Start(ctx, name, oteltrace.WithTimestamp(from))
+// waits says what a request waited for in the queue, a text for each cause.
+func waits(t edgewise.Timing) []string {
+	var list []string
+	for _, w := range t.Explain() {
+		list = append(list, w.String())
+	}
+	return list
+}
+
+func (s *spans) step(ctx context.Context, name string, from, to time.Time, attributes ...attribute.KeyValue) {
+	_, span := s.tracer.Start(ctx, name, oteltrace.WithTimestamp(from), oteltrace.WithAttributes(attributes...))
 	span.End(oteltrace.WithTimestamp(to))
 }
 

@@ -89,7 +89,11 @@ func collectCache(to sink, st edgewise.Statistics) {
 
 // collectProcess sends the state of the process of a version.
 func collectProcess(to sink, p *edgewise.Process) {
-	to.gauge("edgewise_process_up", "Whether the version's process runs.", truth(p.PID != 0))
+	to.gauge("edgewise_process_up", "Whether the version's process runs, or rests.", truth(p.PID != 0 || p.Resting))
+	to.gauge("edgewise_process_resting", "Whether the version's process has given its memory to others until the next request.",
+		truth(p.Resting))
+	to.counter("edgewise_process_wakes_total",
+		"Starts of the version's process by a request, after it had given its memory to others.", float64(p.Wakes))
 	to.gauge("edgewise_process_resident_bytes", "Resident memory of the version's process, shared pages included.",
 		float64(p.Resident))
 	to.counter("edgewise_process_crashes_total", "Crashes of the version's process since the version was loaded.",

@@ -1,12 +1,12 @@
 package proposal
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/pattern"
 )
 
 const (
@@ -98,7 +98,7 @@ func (s signature) classesOf(h *head, values int64, proto *edgewise.Spec) bool {
 }
 
 var (
-	keypoints = regexp.MustCompile(`^\s*[\[(]\s*(\d+)\s*,\s*([23])\s*[\])]\s*$`)
+	keypoints = pattern.New(`^\s*[\[(]\s*(\d+)\s*,\s*([23])\s*[\])]\s*$`)
 	person    = int64(17 * 3) // the key points of a person in COCO
 )
 

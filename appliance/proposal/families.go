@@ -2,12 +2,12 @@ package proposal
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/pattern"
 )
 
 // The signatures of families of models, by which their heads are told from others of the same rank.
@@ -149,7 +149,7 @@ func speech(s signature) *admin.Proposal {
 	}
 }
 
-var soundName = regexp.MustCompile(`(?i)audio|sound|speech|wav|samples|input_values`)
+var soundName = pattern.New(`(?i)audio|sound|speech|wav|samples|input_values`)
 
 // minSamples is how many numbers in a row are samples, whatever they are called: a quarter of a second.
 const minSamples = 4000

@@ -1,10 +1,9 @@
 package proposal
 
 import (
-	"regexp"
-
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/pattern"
 )
 
 // Classes of a model, by which a list of scores is told from a list of something else.
@@ -67,8 +66,8 @@ const (
 )
 
 var (
-	vectorName = regexp.MustCompile(`(?i)embed|feature|pooler|descriptor|^fc1$|^vector`)
-	className  = regexp.MustCompile(`(?i)class|logit|softmax|prob|label|score`)
+	vectorName = pattern.New(`(?i)embed|feature|pooler|descriptor|^fc1$|^vector`)
+	className  = pattern.New(`(?i)class|logit|softmax|prob|label|score`)
 )
 
 // embedding: one picture in, a vector out.

@@ -189,7 +189,7 @@ func (g *Registry) loadFrom(ctx context.Context, v *edgewise.Version, dir string
 		if err != nil {
 			return nil, err
 		}
-	} else if loaded, err = g.config.Serving.Load(ctx, v, dir, g.overrides.declaration(v)); err != nil {
+	} else if loaded, err = g.config.Serving.Load(ctx, v, dir, g.declaration(v)); err != nil {
 		return nil, err
 	}
 	g.withClasses(loaded, v, dir)

@@ -100,10 +100,10 @@ func ofModel(key, model string) (rest string, ok bool) {
 	return rest, ok && (rest == "" || rest[0] == 0)
 }
 
-// RenameNotes moves the notes about a model and its versions, and what is known of loads that failed, as part of a
-// transaction.
+// RenameNotes moves the notes about a model and its versions, and what is known of loads that failed and was measured,
+// as part of a transaction.
 func RenameNotes(tx edgewise.DocumentsTx, name, to string) error {
-	for _, bucket := range []string{NotesBucket, FailedBucket} {
+	for _, bucket := range []string{NotesBucket, FailedBucket, FindingsBucket, FootprintsBucket} {
 		moved := map[string][]byte{}
 		err := tx.Each(bucket, func(key string, value []byte) error {
 			if rest, ok := ofModel(key, name); ok {

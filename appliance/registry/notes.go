@@ -15,6 +15,8 @@ import (
 const (
 	NotesBucket  = "notes"
 	FailedBucket = "failed_loads"
+	// FindingsBucket has what was measured of versions on the devices of the box.
+	FindingsBucket = "measurements"
 )
 
 // Notes are texts about models and versions: what people write about them, or why loads have failed.
@@ -25,6 +27,9 @@ type Notes struct {
 
 // NewNotes makes the notes that people write.
 func NewNotes(documents edgewise.Documents) Notes { return Notes{documents, NotesBucket} }
+
+// NewFindings makes the texts of what was measured of versions.
+func NewFindings(documents edgewise.Documents) Notes { return Notes{documents, FindingsBucket} }
 
 // noteKey is the key of a model's notes, and of a version's.
 func noteKey(id edgewise.ModelID) string {

@@ -28,6 +28,7 @@ type Serving interface {
 	Footprint(ctx context.Context, v *edgewise.Version, dir string) (manager.Footprint, error)
 	Inspect(ctx context.Context, dir string, m *edgewise.Model) (*edgewise.Inspection, error)
 	Defaults() modelconfig.Defaults
+	Forget(v *edgewise.Version) error
 }
 
 // Config configures a Registry.
@@ -67,6 +68,7 @@ type Registry struct {
 
 	classes   classCache
 	overrides overrides
+	besides   sync.Map // *edgewise.Version of Beside to its declared *edgewise.Model
 	imported  imported
 	failed    failedLoads
 }
@@ -257,6 +259,25 @@ func (g *Registry) Load(ctx context.Context, name string) error {
 		return err
 	}
 	return g.manager.Settle(ctx, name)
+}
+
+// Measure has a ready version measured once more on the devices of the box, beside the one that goes on answering, and
+// waits until the faster one serves. Errors: NotFound, Unavailable when it is not ready, Unsupported when its device is
+// not chosen by measurement, those of its load.
+func (g *Registry) Measure(ctx context.Context, id edgewise.ModelID) error {
+	unlock, err := g.Lock(ctx, id.Name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	v, err := g.version("registry.Measure", id)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(g.config.Serving.Forget(v), g.manager.Renew(id)); err != nil {
+		return err
+	}
+	return g.manager.Settle(ctx, id.Name)
 }
 
 // Settle waits until nothing is loading or unloading for a model, and returns the first failure among the versions

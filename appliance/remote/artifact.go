@@ -129,6 +129,7 @@ func (t *Tree) getAll(ctx context.Context, entries []fetch.Entry, progress func(
 	for _, e := range entries {
 		total += e.Size
 	}
+	progress(0, total)
 	for len(entries) > 0 {
 		page := entries[:min(len(entries), fetch.MaxPage)]
 		entries = entries[len(page):]
@@ -139,9 +140,9 @@ func (t *Tree) getAll(ctx context.Context, entries []fetch.Entry, progress func(
 			case reply.Failure != nil && failed == nil:
 				failed = t.failure(reply.Failure, nil)
 			case reply.Progress != nil:
-				progress(done+reply.Progress.Bytes, total)
-			case reply.File != nil:
-				done += reply.File.Size - reply.File.Received // what was there already
+				progress(min(done+reply.Progress.Bytes+reply.Progress.Had, total), total)
+			case reply.File != nil && reply.File.Received == 0:
+				done += reply.File.Size // it was there already
 			}
 			return nil
 		})

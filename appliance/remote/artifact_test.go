@@ -14,10 +14,10 @@ import (
 )
 
 // pulls is the folder of what is being fetched.
-func (s *store) pulls() string { return filepath.Join(s.config.DataDir, pullsFolder) }
+func (s *fakeStore) pulls() string { return filepath.Join(s.config.DataDir, pullsFolder) }
 
 // pull pulls the files as an artifact, with the program of the tests.
-func (s *store) pull(most limits) (folder, pinned string, err error) {
+func (s *fakeStore) pull(most limits) (folder, pinned string, err error) {
 	s.Helper()
 	folder = filepath.Join(s.TempDir(), "version")
 	tree := s.open()

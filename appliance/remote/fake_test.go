@@ -109,17 +109,17 @@ func fakeGet(tree string, e fetch.Entry, folder string, to fetch.Replies) error 
 	return to.Send(fetch.Reply{File: &fetch.Fetched{Name: e.Name, Key: e.Key(), SHA256: digest, Size: e.Size, Received: e.Size}})
 }
 
-// store is a tree in a store that is a folder.
-type store struct {
+// fakeStore is a tree in a store that is a folder.
+type fakeStore struct {
 	*testing.T
 	home   string
 	config config.Config
 	log    *strings.Builder
 }
 
-func newStore(t *testing.T, files ...string) *store {
+func newStore(t *testing.T, files ...string) *fakeStore {
 	t.Helper()
-	s := &store{T: t, home: t.TempDir(), log: &strings.Builder{}}
+	s := &fakeStore{T: t, home: t.TempDir(), log: &strings.Builder{}}
 	s.config = config.Config{DataDir: t.TempDir(), Environment: []string{"HOME=" + s.home}}
 	for _, file := range files {
 		s.put(file, "content of "+file)
@@ -127,7 +127,7 @@ func newStore(t *testing.T, files ...string) *store {
 	return s
 }
 
-func (s *store) put(name, content string) {
+func (s *fakeStore) put(name, content string) {
 	s.Helper()
 	path := filepath.Join(s.home, ".aws", "files", name)
 	s.must(os.MkdirAll(filepath.Dir(path), 0o755))
@@ -135,13 +135,13 @@ func (s *store) put(name, content string) {
 }
 
 // order makes the next requests of a command, or all, fail in a way.
-func (s *store) order(text string) {
+func (s *fakeStore) order(text string) {
 	s.Helper()
 	s.must(os.MkdirAll(filepath.Join(s.home, ".aws"), 0o755))
 	s.must(os.WriteFile(filepath.Join(s.home, ".aws", "order"), []byte(text), 0o644))
 }
 
-func (s *store) must(err error) {
+func (s *fakeStore) must(err error) {
 	s.Helper()
 	if err != nil {
 		s.Fatal(err)
@@ -149,7 +149,7 @@ func (s *store) must(err error) {
 }
 
 // open opens the tree, as a box does that has just started.
-func (s *store) open() *Tree {
+func (s *fakeStore) open() *Tree {
 	s.Helper()
 	own, err := os.Executable()
 	s.must(err)
@@ -197,7 +197,7 @@ func read(t *Tree, name string) (string, error) {
 }
 
 // wantError fails unless err has a kind and texts.
-func (s *store) wantError(err error, kind edgewise.Kind, texts ...string) {
+func (s *fakeStore) wantError(err error, kind edgewise.Kind, texts ...string) {
 	s.Helper()
 	if err == nil || edgewise.KindOf(err) != kind {
 		s.Fatalf("got %v: want %v", err, kind)

@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -193,8 +194,11 @@ func (t *Tree) kept() *snapshot {
 	return s
 }
 
-// keep stores the last good state of a model; dir is its folder, "." of a tree that is one model.
+// keep stores the last good state of a model once its files are on the disk; dir is its folder, "." of a tree that is one model.
 func (t *Tree) keep(dir string, entries []fetch.Entry) error {
+	if err := t.sync(entries); err != nil {
+		return err
+	}
 	data, err := json.Marshal(entries)
 	if err != nil {
 		return err
@@ -208,6 +212,36 @@ func (t *Tree) keep(dir string, entries []fetch.Entry) error {
 		err = writeFile(file, data)
 	}
 	return err
+}
+
+// sync waits until files that were fetched are on the disk.
+func (t *Tree) sync(entries []fetch.Entry) error {
+	for _, e := range entries {
+		digest := t.digest(e)
+		if digest == "" { // a folder, or a file that the model does not need
+			continue
+		}
+		for _, path := range []string{t.file(digest), filepath.Join(t.folder, "keys", e.Key())} {
+			if err := syncFile(path); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range []string{"files", "keys"} {
+		if err := syncFile(filepath.Join(t.folder, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncFile waits until a file or the names in a folder are on the disk.
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 func stateFile(dir string) string { return hex.EncodeToString([]byte(dir)) + ".json" }

@@ -91,6 +91,9 @@ func TestAModelComesFromElsewhereAndFollowsIt(t *testing.T) {
 	e.put("m/2/model.onnx", "second")
 	p.look(t.Context())
 	f.WantAnswer("m", "second")
+	if r, err := f.Record("m"); err != nil || r.Versions[0].Origin != "s3://bucket/models/m" {
+		t.Errorf("the record of a model from a store: %+v, %v", r, err)
+	}
 	if !e.used["m"] || len(f.sources.States()) != 1 || !f.sources.States()[0].Up {
 		t.Errorf("used %v, states %v", e.used, f.sources.States())
 	}

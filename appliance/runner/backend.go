@@ -28,8 +28,12 @@ type Config struct {
 	// files and folders that the child may read beside the model's folder and the system's libraries
 	ReadPaths []string
 	// the name of the group in whose process a version runs; "": one of its own. nil: each has one
-	Group  func(v *edgewise.Version) string
-	Device func() child.Access // what a child on a GPU has beside that; nil: nothing
+	Group func(v *edgewise.Version) string
+	// what a child on a device has beside that, which is not the CPU; nil: nothing
+	Device func(*edgewise.Version, edgewise.Device) Place
+
+	// is told of each death of a child on a device, which is not the CPU, and its cause; nil: nobody is told
+	Died func(on edgewise.Device, cause string)
 
 	LoadTimeout time.Duration // longest start of a child, its load included; 5 minutes
 	LoadTime    time.Duration // most processor time of a load, in whole seconds; 0: none
@@ -39,6 +43,19 @@ type Config struct {
 	MaxRuns      int    // runs of a child at the same time, others wait; 256
 	AddressSpace uint64 // RLIMIT_AS of the child in bytes; 0: none
 	Logger       *slog.Logger
+}
+
+// Place is what a child on a device has.
+type Place struct {
+	child.Access
+	Kept Kept // what was compiled for its version; nil: nothing is kept
+}
+
+// Kept is a folder for what drivers and providers compile for a version, in which its child may write.
+type Kept interface {
+	Path() string
+	Seal()                   // a child has loaded with it: the next one uses what is in it now
+	Clear() (something bool) // what is in it is of no use, or does harm
 }
 
 func (c Config) complete() Config {
@@ -148,6 +165,8 @@ type task struct {
 	Members      []member        `json:"members"`
 	AddressSpace uint64          `json:"address_space"` // bytes, 0: no bound
 	LoadSeconds  uint64          `json:"load_seconds"`  // of processor time, for each of them, 0: no bound
+	Again        bool            `json:"again"`         // see Start
+	Kept         string          `json:"kept"`          // see Start
 }
 
 // member is one version of a task.

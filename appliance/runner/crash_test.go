@@ -57,6 +57,9 @@ func TestACrashFailsTheRunsInFlightAndTheModelComesBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i := load(t, setUp(fakeOptions{}), t.TempDir())
 			before := i.Stats().PID
+			if got := told(t, i, "again"); got != "again: false" {
+				t.Errorf("the first process was told %q", got)
+			}
 			var group sync.WaitGroup
 			for range 4 {
 				group.Go(func() {
@@ -77,8 +80,22 @@ func TestACrashFailsTheRunsInFlightAndTheModelComesBack(t *testing.T) {
 			if s := i.Stats(); s.PID == before || s.Crashes != 1 {
 				t.Errorf("%+v", s)
 			}
+			if got := told(t, i, "again"); got != "again: true" {
+				t.Errorf("the process was told %q: it is to be loaded before others", got)
+			}
 		})
 	}
+}
+
+// told is the text of an output.
+func told(t *testing.T, i *Instance, output string) string {
+	t.Helper()
+	result, err := i.Run(t.Context(), nil, []string{output}, edgewise.RunOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer result.Free()
+	return string(result.Outputs[0].Data[4:])
 }
 
 // TestRunsAreAnsweredWhereverTheirCallersWait has more callers than cores, and changes how they wait from run to
@@ -97,6 +114,38 @@ func TestRunsAreAnsweredWhereverTheirCallersWait(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+// TestALostDeviceEndsItsProcessAndIsTold loses a device: the run gets the reason, another process is started, and who
+// watches devices is told which one it was. A process on the CPU that dies tells nothing of a device.
+func TestALostDeviceEndsItsProcessAndIsTold(t *testing.T) {
+	for _, on := range []edgewise.Device{{Kind: edgewise.Vulkan, Index: 1}, {}} {
+		c := setUp(fakeOptions{})
+		told := make(chan string, 8)
+		c.Died = func(on edgewise.Device, cause string) { told <- on.String() + ": " + cause }
+		i, err := New(c).Load(t.Context(), version(), t.TempDir(), on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = fails(t, i.(*Instance), "lose the device", edgewise.Unavailable)
+		if !strings.Contains(err.Error(), "the device is lost: it answers nothing") {
+			t.Error(err)
+		}
+		eventually(t, "a restart", func() bool { return echo(i.(*Instance), floats("a", 5)) == nil })
+		switch on.Kind {
+		case edgewise.CPU:
+			if len(told) != 0 {
+				t.Errorf("told %q", <-told)
+			}
+		default:
+			if text := <-told; text != "vulkan:1: its device was lost" || len(told) != 0 {
+				t.Errorf("told %q, and %d more", text, len(told))
+			}
+		}
+		if err := i.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func (i *Instance) inFlight() int {

@@ -27,7 +27,7 @@ func (b *Backend) Describe(ctx context.Context, dir string, m *edgewise.Model) (
 	i.group = newGroup(b, "")
 	ctx, cancel := context.WithTimeout(ctx, b.config.LoadTimeout)
 	defer cancel()
-	p, err := b.spawn(i.group, []*Instance{i}, 1)
+	p, err := b.spawn(i.group, []*Instance{i}, 1, Place{})
 	if err != nil {
 		return nil, edgewise.Errorf("runner.Describe", edgewise.Internal,
 			"model %q: a process that reads it cannot be started: %w", m.Name, err)

@@ -31,9 +31,9 @@ const (
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == childVerb {
-		os.Exit(Serve(func(options json.RawMessage) (edgewise.Backend, error) {
-			f := fake{}
-			err := json.Unmarshal(options, &f.options)
+		os.Exit(Serve(func(s Start) (edgewise.Backend, error) {
+			f := fake{again: s.Again, kept: s.Kept}
+			err := json.Unmarshal(s.Options, &f.options)
 			if f.options.Describe == "cannot" {
 				return struct{ edgewise.Backend }{f}, err
 			}
@@ -54,10 +54,18 @@ type fakeOptions struct {
 	Load     string // what Load does: "", "crash", "hang", "burn", "refuse"
 }
 
+// lostDevice is the error of a device on which nothing runs any more.
+type lostDevice struct{}
+
+func (lostDevice) Error() string    { return "it answers nothing" }
+func (lostDevice) DeviceLost() bool { return true }
+
 // fake is a backend and an instance whose outputs tell it what to do.
 type fake struct {
 	options fakeOptions
 	dir     string
+	again   bool
+	kept    string
 }
 
 func (fake) Formats() []edgewise.Format { return []edgewise.Format{{Platform: "fake"}} }
@@ -78,6 +86,11 @@ func (f fake) Load(_ context.Context, _ *edgewise.Version, dir string, _ edgewis
 	case "refuse":
 		return nil, edgewise.Errorf("fake.Load", edgewise.Unsupported, "a model of the wrong kind")
 	}
+	if f.kept != "" {
+		if err := f.compile(); err != nil {
+			return nil, err
+		}
+	}
 	if _, err := os.Stat(dir + "/crash"); err == nil {
 		crash()
 	}
@@ -85,6 +98,23 @@ func (f fake) Load(_ context.Context, _ *edgewise.Version, dir string, _ edgewis
 		return nil, edgewise.Errorf("fake.Load", edgewise.Unsupported, "told to refuse")
 	}
 	return f, nil
+}
+
+// compile uses what was compiled before, and does what that says; otherwise it compiles.
+func (f fake) compile() error {
+	text, err := os.ReadFile(f.kept + "/engine")
+	if err != nil {
+		return os.WriteFile(f.kept+"/engine", []byte("good"), 0o600)
+	}
+	switch string(text) {
+	case "crash":
+		crash()
+	case "refuse":
+		return edgewise.Errorf("fake.Load", edgewise.Internal, "an engine that cannot be read")
+	case "lost":
+		return edgewise.Errorf("fake.Load", edgewise.Unavailable, "the device is lost")
+	}
+	return nil
 }
 
 func crash() {
@@ -156,6 +186,8 @@ func (f fake) output(ctx context.Context, in []edgewise.Tensor, name string) (ed
 		data := make([]byte, 48<<20)
 		data[len(data)-1] = 7
 		return edgewise.Tensor{Type: edgewise.Uint8, Shape: edgewise.Shape{int64(len(data))}, Data: data}, nil
+	case "lose the device":
+		return edgewise.Tensor{}, edgewise.Errorf("fake.Run", edgewise.Unavailable, "the device is lost: %w", lostDevice{})
 	case "invalid":
 		return edgewise.Tensor{}, edgewise.Errorf("fake.Run", edgewise.Invalid, "input out of range")
 	}
@@ -177,6 +209,8 @@ func (f fake) attempt(name string) error {
 	case "parent's memory":
 		_, err := os.ReadFile("/proc/" + itoa(os.Getppid()) + "/environ")
 		return err
+	case "again":
+		return fmt.Errorf("again: %v", f.again)
 	case "write":
 		return os.WriteFile(f.dir+"/written", []byte("x"), 0o600)
 	case "connect":

@@ -21,7 +21,7 @@ type group struct {
 	closing chan struct{} // closed when the last member has left
 	ended   chan struct{} // the supervisor has returned
 	fallen  chan struct{} // closed when the process is not started again
-	swapped chan struct{} // has a token when the process was replaced
+	swapped chan struct{} // has a token when another process, or none, has taken the place of the process
 
 	changing sync.Mutex     // held while a process is started
 	retiring sync.WaitGroup // processes that end after their last runs
@@ -30,6 +30,8 @@ type group struct {
 	members    []*Instance
 	process    *process // nil while there is none
 	reason     string   // why there is none
+	resting    bool     // there is none because it gave its memory back; the next run starts it
+	waking     *waking  // somebody starts it
 	crashes    child.Crashes
 	generation uint64
 	over       bool // no member may join
@@ -83,21 +85,27 @@ func (g *group) join(ctx context.Context, i *Instance) error {
 // put makes p the process that runs go to. The caller holds mu.
 func (g *group) put(p *process) {
 	if old := g.process; old != nil {
-		g.retiring.Go(func() {
-			old.users.Wait()
-			old.end()
-		})
-		select {
-		case g.swapped <- struct{}{}:
-		default:
-		}
+		g.retiring.Go(old.retire)
 	}
 	for _, i := range p.members {
 		if !slices.Contains(g.members, i) { // it has left meanwhile
 			p.dismiss(i)
 		}
 	}
-	g.process, g.reason = p, ""
+	if w := g.waking; w != nil {
+		p.held.Add(1)
+		w.started = p
+	}
+	g.replace(p, "")
+}
+
+// replace makes p the process, which may be nil for a reason. The caller holds mu.
+func (g *group) replace(p *process, reason string) {
+	g.process, g.reason, g.resting = p, reason, false
+	select {
+	case g.swapped <- struct{}{}:
+	default:
+	}
 }
 
 // leave ends the membership of i, whose last run has ended. The last member takes the process with it.
@@ -118,15 +126,44 @@ func (g *group) leave(i *Instance) {
 	}
 }
 
-// start makes a process and waits until it has loaded its members.
+// start makes a process and waits until it has loaded its members. Where it fails with what was compiled before, another
+// one is made without that.
 func (g *group) start(ctx context.Context, members []*Instance) (*process, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.backend.config.LoadTimeout*time.Duration(len(members)))
 	defer cancel()
+	on := g.backend.place(members)
+	p, err := g.attempt(ctx, members, on)
+	if on.Kept == nil {
+		return p, err
+	}
+	if err != nil && maybeOfKept(err) && on.Kept.Clear() {
+		g.backend.config.Logger.Warn("a model is loaded again without what was compiled for it before",
+			append(g.label(members), "error", err)...)
+		p, err = g.attempt(ctx, members, on)
+	}
+	if err == nil {
+		on.Kept.Seal()
+	}
+	return p, err
+}
+
+// maybeOfKept tells whether what was compiled before may be why a load has failed. It is not where the device is lost,
+// something is missing or full, or the time is over: to compile it again may take minutes.
+func maybeOfKept(err error) bool {
+	switch edgewise.KindOf(err) {
+	case edgewise.Unavailable, edgewise.Exhausted, edgewise.Unsupported, edgewise.Deadline, edgewise.Canceled:
+		return false
+	}
+	return true
+}
+
+// attempt makes a process and waits until it has loaded its members.
+func (g *group) attempt(ctx context.Context, members []*Instance, on Place) (*process, error) {
 	g.mu.Lock()
 	g.generation++
 	generation := g.generation
 	g.mu.Unlock()
-	p, err := g.backend.spawn(g, members, generation)
+	p, err := g.backend.spawn(g, members, generation, on)
 	if err != nil {
 		err = host.NameLimit(err)
 		return nil, edgewise.Errorf("runner.start", edgewise.KindOf(err), "model %v: %s cannot be started: %w",
@@ -144,14 +181,20 @@ func (g *group) supervise(p *process) {
 	defer close(g.ended)
 	defer g.retiring.Wait()
 	for {
+		var dead <-chan struct{}
+		if p != nil {
+			dead = p.Dead()
+		}
 		select {
 		case <-g.closing:
-			g.drop().end()
+			if p = g.drop(); p != nil {
+				p.end()
+			}
 			return
 		case <-g.swapped:
 			p = g.current()
 			continue
-		case <-p.Dead():
+		case <-dead:
 		}
 		if now := g.current(); now != p { // it was replaced, and died after that
 			p = now
@@ -159,9 +202,10 @@ func (g *group) supervise(p *process) {
 		}
 		p.end()
 		g.died(p, p.Cause())
-		if p = g.restart(); p == nil {
+		if !g.restart() {
 			break
 		}
+		p = g.current()
 	}
 	select {
 	case <-g.closing:
@@ -197,8 +241,16 @@ func (g *group) fall() {
 	close(g.fallen)
 }
 
-// died records a crash of p, or of one that had not loaded yet, nil.
+// died records a crash of p, or of one that had not loaded yet, nil, and tells who wants to know of devices.
 func (g *group) died(p *process, cause string) {
+	on, counts := g.count(p, cause)
+	if tell := g.backend.config.Died; tell != nil && counts && on.Kind != edgewise.CPU {
+		tell(on, cause)
+	}
+}
+
+// count records a crash. It returns the device of the group; counts is false when the last member is leaving.
+func (g *group) count(p *process, cause string) (on edgewise.Device, counts bool) {
 	config := &g.backend.config
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -206,7 +258,7 @@ func (g *group) died(p *process, cause string) {
 		g.process = nil
 	}
 	if len(g.members) == 0 {
-		return // the last member is leaving
+		return on, false
 	}
 	last := g.crashes.Add(time.Now(), config.Restarts)
 	g.reason = fmt.Sprintf("%s died (%s) and is being started again", g.noun(), cause)
@@ -219,6 +271,7 @@ func (g *group) died(p *process, cause string) {
 	}
 	config.Logger.Error("the process of a model died", append(g.label(g.members), "cause", cause, "crashes",
 		len(g.crashes))...)
+	return g.members[0].task.Device, true
 }
 
 // label names a group in the log: a version by itself, or the group and its members.
@@ -233,11 +286,9 @@ func (g *group) label(members []*Instance) []any {
 	return []any{"group", g.name, "models", names}
 }
 
-// restart waits for the back-off and starts a process, until one has loaded. It returns nil when the last member has
-// left or the process has crashed too often.
-func (g *group) restart() *process {
+// open returns a context that ends when the last member leaves.
+func (g *group) open() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	go func() {
 		select {
 		case <-g.closing:
@@ -245,41 +296,60 @@ func (g *group) restart() *process {
 		case <-ctx.Done():
 		}
 	}()
+	return ctx, cancel
+}
+
+// restart waits for the back-off and starts a process, until one has loaded or the group rests. It returns false when
+// the last member has left or the process has crashed too often.
+func (g *group) restart() bool {
+	ctx, cancel := g.open()
+	defer cancel()
 	for {
 		g.mu.Lock()
 		crashes := len(g.crashes)
 		g.mu.Unlock()
 		if crashes >= g.backend.config.MaxCrashes {
-			return nil
+			return false
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return false
 		case <-time.After(g.backend.config.BackOff(crashes)):
 		}
-		p, err := g.again(ctx)
+		p, err := g.again(ctx, false)
 		switch {
 		case ctx.Err() != nil:
 			if p != nil {
 				g.drop()
 				p.end()
 			}
-			return nil
+			return false
 		case err == nil:
-			return p
+			if p != nil {
+				g.backend.config.Logger.Info("the process of a model was started again", append(g.label(p.members), "pid", p.PID)...)
+			}
+			return true
 		}
 		g.died(nil, err.Error())
 	}
 }
 
-// again starts a process with the members, unless one has joined meanwhile and brought another.
-func (g *group) again(ctx context.Context) (*process, error) {
+// missed tells whether somebody waits for a process that is not there: it has died, or it rests.
+func (g *group) missed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.process == nil && (g.resting || len(g.crashes) > 0)
+}
+
+// again starts a process with the members, unless one has joined meanwhile and brought another, or the group rests and
+// is not to be woken.
+func (g *group) again(ctx context.Context, wake bool) (*process, error) {
 	g.changing.Lock()
 	defer g.changing.Unlock()
 	g.mu.Lock()
-	members, p := slices.Clone(g.members), g.process
+	members, p, rests := slices.Clone(g.members), g.process, g.resting && !wake
 	g.mu.Unlock()
-	if p != nil || len(members) == 0 {
+	if p != nil || rests || len(members) == 0 {
 		return p, ctx.Err()
 	}
 	p, err := g.start(ctx, members)
@@ -288,7 +358,10 @@ func (g *group) again(ctx context.Context) (*process, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.over {
+		g.retiring.Go(p.end)
+		return nil, errOver
+	}
 	g.put(p)
-	g.backend.config.Logger.Info("the process of a model was started again", append(g.label(members), "pid", p.PID)...)
 	return p, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/host"
@@ -19,6 +20,8 @@ type Instance struct {
 	stats   counters
 	pads    atomic.Bool // rows may be added to batches
 	closed  atomic.Bool
+	used    atomic.Int64                    // when a run was sent to the child for the last time, in nanoseconds since 1970
+	claims  atomic.Pointer[edgewise.Claims] // nil: the child stays
 }
 
 var (
@@ -33,13 +36,14 @@ type Stats struct {
 	CopiedOut int64 // output bytes copied out of shared memory, in this process: strings only
 	ChildOut  int64 // output bytes that the child copied into shared memory: those that its instance did not make there
 	Crashes   int64
+	Wakes     int64 // starts by a run, after a Rest
 	PID       int
 }
 
 // Copied is how many bytes of tensors the crossing has copied, on both sides.
 func (s Stats) Copied() int64 { return s.CopiedIn + s.CopiedOut + s.ChildOut }
 
-type counters struct{ runs, copiedIn, copiedOut, childOut, crashes atomic.Int64 }
+type counters struct{ runs, copiedIn, copiedOut, childOut, crashes, wakes atomic.Int64 }
 
 func newInstance(b *Backend, id edgewise.ModelID, task member) *Instance {
 	i := &Instance{backend: b, id: id, task: task}
@@ -56,6 +60,7 @@ func (i *Instance) Stats() Stats {
 	s := Stats{
 		Runs: i.stats.runs.Load(), CopiedIn: i.stats.copiedIn.Load(), CopiedOut: i.stats.copiedOut.Load(),
 		ChildOut: i.stats.childOut.Load(), Crashes: i.stats.crashes.Load(),
+		Wakes: i.stats.wakes.Load(),
 	}
 	if p, err := i.alive(); err == nil {
 		s.PID = p.PID
@@ -72,12 +77,13 @@ func (i *Instance) Ended() <-chan struct{} { return i.group.fallen }
 // Process returns what is known of the child. Members of a group all report the one that they share.
 func (i *Instance) Process() (edgewise.Process, bool) {
 	s := i.Stats()
-	p := edgewise.Process{PID: s.PID, Group: i.group.name, Crashes: uint64(s.Crashes), Copied: uint64(s.Copied())}
+	p := edgewise.Process{PID: s.PID, Group: i.group.name, Crashes: uint64(s.Crashes), Copied: uint64(s.Copied()), Wakes: uint64(s.Wakes)}
 	if p.PID != 0 {
 		p.Resident, _ = host.ProcessBytes("/", p.PID, host.Resident)
 		return p, true
 	}
 	p.Reason = i.absence()
+	p.Resting = i.Resting()
 	return p, true
 }
 
@@ -142,16 +148,38 @@ func (i *Instance) alive() (*process, error) {
 	return p, nil
 }
 
-// enter is alive for a run: the child is not given up before the run calls its users' Done.
-func (i *Instance) enter() (*process, error) {
-	i.group.mu.Lock()
-	if p := i.group.process; p != nil && !i.closed.Load() {
-		defer i.group.mu.Unlock()
-		p.users.Add(1)
-		return p, nil
+// enter is alive for a run: the child is not given up before the run calls its users' Done. One that rests is woken.
+func (i *Instance) enter(ctx context.Context) (*process, error) {
+	for {
+		if p := i.use(); p != nil {
+			return p, nil
+		}
+		if i.closed.Load() || !i.Resting() {
+			return i.alive()
+		}
+		release, err := i.Wake(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p := i.use()
+		release()
+		if p != nil {
+			return p, nil
+		}
 	}
-	i.group.mu.Unlock()
-	return i.alive()
+}
+
+// use enters the child, nil when there is none.
+func (i *Instance) use() *process {
+	i.group.mu.Lock()
+	defer i.group.mu.Unlock()
+	p := i.group.process
+	if p == nil || i.closed.Load() {
+		return nil
+	}
+	p.users.Add(1)
+	i.used.Store(time.Now().UnixNano())
+	return p
 }
 
 // absence is why there is no child.
@@ -165,8 +193,8 @@ func (i *Instance) absence() string {
 }
 
 // Run computes in the child. Inputs outside memory of Alloc are copied into shared memory once; outputs are read there
-// in place until Free, strings excepted. A child that is being restarted is not waited for. Errors: those of the
-// child's backend; Unavailable when the child died or is gone; Exhausted when shared memory is used up; TooLarge.
+// in place until Free, strings excepted. A child that is being restarted is not waited for, one that rests is. Errors: those of the
+// child's backend, and of Claims.Take; Unavailable when the child died or is gone; Exhausted when shared memory is used up; TooLarge.
 func (i *Instance) Run(ctx context.Context, in []edgewise.Tensor, want []string,
 	options edgewise.RunOptions,
 ) (*edgewise.Result, error) {
@@ -176,7 +204,7 @@ func (i *Instance) Run(ctx context.Context, in []edgewise.Tensor, want []string,
 	if err := fits(in, want); err != nil {
 		return nil, edgewise.Errorf("runner.Run", edgewise.TooLarge, "model %v: %w", i.id, err)
 	}
-	p, err := i.enter()
+	p, err := i.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +215,7 @@ func (i *Instance) Run(ctx context.Context, in []edgewise.Tensor, want []string,
 	}
 	defer p.release(l, where.core)
 	r := &run{instance: i, process: p, channel: l, want: want, waitPlan: where}
-	result, err := r.execute(ctx, in, options.Solo)
+	result, err := r.execute(ctx, in, options.Solo && !i.scarce())
 	i.stats.runs.Add(1)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 		return nil, ctx.Err()

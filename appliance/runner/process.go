@@ -36,6 +36,7 @@ type process struct {
 	control    int
 	slots      chan struct{}  // holds one token for each run in progress
 	users      sync.WaitGroup // runs that were sent here; see group.put
+	held       sync.WaitGroup // runs that have waited for the start, until they are over; see Instance.Rest
 	runs       atomic.Uint64
 
 	mu     sync.Mutex // guards what follows, and the use of control for sending
@@ -47,8 +48,8 @@ type process struct {
 }
 
 // spawn starts a child for some versions.
-func (b *Backend) spawn(g *group, members []*Instance, generation uint64) (*process, error) {
-	content, err := b.task(members)
+func (b *Backend) spawn(g *group, members []*Instance, generation uint64, on Place) (*process, error) {
+	content, err := b.task(members, g.missed(), on)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +70,7 @@ func (b *Backend) spawn(g *group, members []*Instance, generation uint64) (*proc
 	end := os.NewFile(uintptr(theirs), "control")
 	logger := b.config.Logger.With(g.label(members)...)
 	p.Process, err = child.Start(child.Command{
-		Path: child.Program, Args: append([]string{title(members)}, b.config.Arguments...), Access: b.access(members),
+		Path: child.Program, Args: append([]string{title(members)}, b.config.Arguments...), Access: b.access(members, on),
 		Files: []*os.File{end, file}, Line: log(logger), Unprotected: b.unprotected, Ended: p.fall,
 	})
 	_ = end.Close()
@@ -82,6 +83,15 @@ func (b *Backend) spawn(g *group, members []*Instance, generation uint64) (*proc
 		b.config.Logger.Warn("the kernel may end the box before a model when memory runs out", "pid", p.PID, "error", err)
 	}
 	return p, nil
+}
+
+// Cause is how the child has ended, after Dead is closed.
+func (p *process) Cause() string {
+	cause := p.Process.Cause()
+	if cause == "exit status "+strconv.Itoa(deviceLost) {
+		return "its device was lost"
+	}
+	return cause
 }
 
 // unprotected says once which protection the kernel lacks.
@@ -114,33 +124,43 @@ func (p *process) fall() {
 	}
 }
 
-// task says what the child of some versions is to load.
-func (b *Backend) task(members []*Instance) ([]byte, error) {
+// task says what the child of some versions is to load; again: see Start.
+func (b *Backend) task(members []*Instance, again bool, on Place) ([]byte, error) {
 	options, err := json.Marshal(b.config.Options)
 	if err != nil {
 		return nil, err
 	}
-	t := task{Options: options, AddressSpace: b.config.AddressSpace, LoadSeconds: seconds(b.config.LoadTime)}
+	t := task{Options: options, AddressSpace: b.config.AddressSpace, LoadSeconds: seconds(b.config.LoadTime), Again: again}
 	for _, i := range members {
 		t.Members = append(t.Members, i.task)
+	}
+	if on.Kept != nil {
+		t.Kept = on.Kept.Path()
 	}
 	return json.Marshal(t)
 }
 
+// place is what the child of some versions has on its device. Only versions on the CPU share a child.
+func (b *Backend) place(members []*Instance) Place {
+	on := members[0].task.Device
+	if on.Kind == edgewise.CPU || b.config.Device == nil {
+		return Place{}
+	}
+	return b.config.Device(members[0].task.Version, on)
+}
+
 // access is what the child of some versions may read and use.
-func (b *Backend) access(members []*Instance) child.Access {
-	c := &b.config
-	a := child.Access{Environment: append([]string{}, c.Environment...), ReadPaths: append([]string{}, c.ReadPaths...)}
-	onGPU := false
+func (b *Backend) access(members []*Instance, on Place) child.Access {
+	a := child.Access{
+		Environment: slices.Concat(b.config.Environment, on.Environment),
+		ReadPaths:   slices.Concat(b.config.ReadPaths, on.ReadPaths),
+		WritePaths:  on.WritePaths, Devices: on.Devices,
+	}
 	for _, i := range members {
 		a.ReadPaths = append(a.ReadPaths, i.task.Dir)
-		onGPU = onGPU || i.task.Device.Kind == edgewise.GPU
 	}
-	if onGPU && c.Device != nil {
-		more := c.Device()
-		a.Environment = append(a.Environment, more.Environment...)
-		a.ReadPaths = append(a.ReadPaths, more.ReadPaths...)
-		a.Devices = more.Devices
+	if on.Kept != nil {
+		a.WritePaths = append(slices.Clip(a.WritePaths), on.Kept.Path())
 	}
 	return a
 }
@@ -225,12 +245,20 @@ func (p *process) verdict(frame []byte, err error) error {
 // farewell is how long a child may take to end by itself.
 const farewell = time.Second
 
-// end closes what belongs to the child, waits until it has ended, and kills it when it does not by itself.
+// end closes what belongs to the child, waits until it has ended, and kills it when it does not by itself. It gives way to
+// what serves: giving memory back takes a core for some time.
 func (p *process) end() {
 	p.mu.Lock()
 	if !p.fallen {
 		child.GiveWay(p.PID)
 	}
+	p.mu.Unlock()
+	p.endNow()
+}
+
+// endNow is end of a child whose memory somebody waits for.
+func (p *process) endNow() {
+	p.mu.Lock()
 	_ = unix.Shutdown(p.control, unix.SHUT_RDWR)
 	p.mu.Unlock()
 	p.Await(farewell, "killed: it did not end when it was told to")
@@ -243,6 +271,12 @@ func (p *process) end() {
 		l.close()
 	}
 	p.idle = nil
+}
+
+// retire ends the child after its last run. It takes no more runs.
+func (p *process) retire() {
+	p.users.Wait()
+	p.end()
 }
 
 // tell sends a frame on the control socket. A child that does not read misses it: such a child is killed anyway.

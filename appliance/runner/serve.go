@@ -70,10 +70,17 @@ func (l *runContext) renew() {
 	}
 }
 
-// Serve is the whole life of a child: it lowers its own rights, makes a backend from the options that the parent's
-// Config carried, loads its models, and runs them until the parent closes the socket or dies. It returns the process's
-// exit code, and only when it was not started by a Backend or the load failed.
-func Serve(backend func(options json.RawMessage) (edgewise.Backend, error)) int {
+// Start is what a child makes its backend from.
+type Start struct {
+	Options json.RawMessage // that the parent's Config carried
+	Again   bool            // clients wait for its models, which are loaded as fast as others serve: one before it died, or rests
+	Kept    string          // a folder for what is compiled for its model; "": nothing is kept
+}
+
+// Serve is the whole life of a child: it lowers its own rights, makes a backend, loads its models, and runs them until the
+// parent closes the socket or dies. It returns the process's exit code, and only when it was not started by a Backend or
+// the load failed.
+func Serve(backend func(Start) (edgewise.Backend, error)) int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP) // the parent decides
 	h := &worker{activeRuns: activeRuns{runs: map[uint64]running{}, early: map[uint64]uint64{}}}
 	if err := h.prepare(); err != nil {
@@ -133,7 +140,7 @@ func (h *worker) prepare() error {
 }
 
 func (h *worker) onGPU() bool {
-	return slices.ContainsFunc(h.task.Members, func(m member) bool { return m.Device.Kind == edgewise.GPU })
+	return slices.ContainsFunc(h.task.Members, func(m member) bool { return m.Device.Kind != edgewise.CPU })
 }
 
 // resetFaultSignals gives the signals of faulty native code, and of a load without end, their default action, so that
@@ -153,9 +160,9 @@ func resetFaultSignals() error {
 }
 
 // load loads the members, each within its own bound of processor time. It returns the number of the one that failed.
-func (h *worker) load(backend func(json.RawMessage) (edgewise.Backend, error)) (number int, err error) {
+func (h *worker) load(backend func(Start) (edgewise.Backend, error)) (number int, err error) {
 	last := len(h.task.Members) - 1
-	b, err := backend(h.task.Options)
+	b, err := backend(Start{Options: h.task.Options, Again: h.task.Again, Kept: h.task.Kept})
 	if err != nil {
 		return last, err
 	}

@@ -82,9 +82,15 @@ type Counter struct {
 	over    bool // this start has gone well, or has stopped in order: nothing is counted any more
 }
 
-// Open begins to count a start in the data folder dir. A file that cannot be read is logged and replaced.
-func Open(dir string, logger *slog.Logger) *Counter {
+// Open begins to count a start in the data folder dir. A file that cannot be read is logged and replaced. Where starts are not
+// counted, no start is safe, and what was counted before is forgotten.
+func Open(dir string, counted bool, logger *slog.Logger) *Counter {
 	c := &Counter{path: filepath.Join(dir, startsFile), logger: logger}
+	if !counted {
+		c.over = true
+		c.remove()
+		return c
+	}
 	previous, err := readStarts(c.path)
 	if err != nil {
 		logger.Error("the record of earlier starts cannot be read and is replaced", "error", err)
@@ -179,6 +185,9 @@ func (c *Counter) remove() {
 func (c *Counter) Undo() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.over {
+		return
+	}
 	c.over, c.current = true, c.previous
 	if c.previous.Total > 0 {
 		c.write(true)

@@ -55,7 +55,7 @@ func TestWhichStartIsSafe(t *testing.T) {
 
 func open(t *testing.T, dir string) *Counter {
 	t.Helper()
-	return Open(dir, slog.New(slog.DiscardHandler))
+	return Open(dir, true, slog.New(slog.DiscardHandler))
 }
 
 func TestCrashesLeadToASafeStartThatSaysWhichModel(t *testing.T) {
@@ -89,6 +89,27 @@ func TestCrashesLeadToASafeStartThatSaysWhichModel(t *testing.T) {
 	s.Succeeded()
 	if s = open(t, dir); s.Active() {
 		t.Error("a start that went well does not end it")
+	}
+}
+
+func TestWhereStartsAreNotCountedNoneIsSafe(t *testing.T) {
+	dir := t.TempDir()
+	for range MaxCrashes {
+		open(t, dir).Loading(edgewise.ModelID{Name: "poison", Version: 3}) // and the program dies
+	}
+	for range 2 * maxCuts {
+		s := Open(dir, false, slog.New(slog.DiscardHandler))
+		s.Loading(edgewise.ModelID{Name: "poison", Version: 3})
+		if s.Active() || s.Describe() != nil || s.Leave() {
+			t.Fatal("a start is safe")
+		}
+	}
+	Open(dir, false, slog.New(slog.DiscardHandler)).Undo()
+	if _, err := os.Stat(filepath.Join(dir, startsFile)); err == nil {
+		t.Error("something is remembered")
+	}
+	if open(t, dir).Active() {
+		t.Error("starts that were not counted make the next one safe")
 	}
 }
 

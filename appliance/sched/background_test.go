@@ -71,7 +71,7 @@ func TestNobodyWaitsForARequestInTheBackground(t *testing.T) {
 		for range cores.SoloAfter + 1 {
 			ask()
 		}
-		lease := budget.Open(1).Lease()
+		lease := budget.Open(edgewise.ModelID{}, 1).Lease()
 		if !lease.Try() || !lease.Solo() {
 			t.Error("because of it a run does not count as a solo run")
 		}

@@ -24,11 +24,16 @@ type allocator interface {
 	KeptBytes() int
 }
 
-// bodyAllocator is an allocator whose memory can be borrowed before a request exists, to receive its body.
-type bodyAllocator interface {
-	allocator
+// bodyMemory is an Instance whose memory can be borrowed before a request exists, to receive its body.
+type bodyMemory interface {
 	// AllocBody is manager.Loaded.Borrow.
 	AllocBody(n int) (data []byte, free func())
+}
+
+// bodyAllocator is an allocator that has such memory.
+type bodyAllocator interface {
+	allocator
+	bodyMemory
 	// OwnsBody tells whether data is memory of AllocBody.
 	OwnsBody(data []byte) bool
 }

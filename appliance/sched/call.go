@@ -61,6 +61,7 @@ func (l *instanceLoop) ask(ctx context.Context, jobs []*job) {
 	if len(jobs) == 0 {
 		return
 	}
+	jobs = unfolded(jobs)
 	b := &batch{s: l.s, began: jobs[0].started, total: elements(jobs)}
 	open, calls := make([]*exchange, len(jobs)), make([]*edgewise.Call, len(jobs))
 	for i, j := range jobs {
@@ -284,7 +285,8 @@ func (x *exchange) end() {
 		x.err = errEnded
 	}
 	took, t := max(0, time.Since(j.started)-x.waited), x.timing
-	if t.Batch, t.Queue = x.batch.total, j.started.Sub(j.arrived); t.Infer == 0 {
+	j.tell(&t)
+	if t.Batch = x.batch.total; t.Infer == 0 {
 		t.Infer = max(0, took-t.Input-t.Output)
 	}
 	if j.timing = t; j.err == nil {

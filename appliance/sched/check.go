@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/sched/trial"
 	"github.com/edgewise-ai/edgewise/picture"
 )
 
@@ -115,11 +116,31 @@ func (c *Checker) check(req *edgewise.Request, j *job) error {
 	if err != nil {
 		return err
 	}
-	j.batch, j.want, j.inputs = checked.Rows, checked.Outputs, checked.Inputs
-	for i := range j.inputs {
-		j.inputs[i].Shape = c.inputs[j.inputs[i].Name].reshape.Apply(j.inputs[i].Shape)
-	}
+	j.batch, j.want, j.inputs = checked.Rows, checked.Outputs, c.reshaped(checked.Inputs)
 	return nil
+}
+
+// reshaped gives inputs the shapes that the backend sees.
+func (c *Checker) reshaped(inputs []edgewise.Tensor) []edgewise.Tensor {
+	for i := range inputs {
+		inputs[i].Shape = c.inputs[inputs[i].Name].reshape.Apply(inputs[i].Shape)
+	}
+	return inputs
+}
+
+// Inputs returns the inputs of a request as the backend sees them. Errors: those of Check.
+func (c *Checker) Inputs(req *edgewise.Request) ([]edgewise.Tensor, error) {
+	checked, err := c.Admit(req, nil)
+	if err != nil {
+		return nil, err
+	}
+	return c.reshaped(checked.Inputs), nil
+}
+
+// Trial makes the required inputs of a request, as the backend sees them. Errors: those of trial.Inputs.
+func (c *Checker) Trial(size trial.Size, fill trial.Fill) ([]edgewise.Tensor, error) {
+	inputs, err := trial.Inputs(c.model, size, fill)
+	return c.reshaped(inputs), err
 }
 
 // sort puts inputs into the model's order, so that those of two requests can be compared and joined one by one.

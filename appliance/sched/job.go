@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/sched/waits"
 )
 
 // job is one request inside the scheduler. Its fields are written by the goroutine of Infer until push, by one instance
@@ -24,11 +25,13 @@ type job struct {
 	overdue time.Time // when its time in the queue is over; zero: never
 	ends    time.Time // when its client does not wait any more: what the request or its context says; zero: never
 	started time.Time
+	waiting waits.Stay
 	timing  edgewise.Timing
 	outputs []edgewise.Tensor
 	free    func() // gives outputs back
 
 	request    *edgewise.Request // for an Answerer; nil: the batch is run
+	rows       []*job            // of InferRows: the jobs that are run in its place
 	parameters map[string]any    // of the response
 	empty      bool              // the response is nothing but the end
 
@@ -64,7 +67,7 @@ func (p *jobs) put(j *job) {
 	clear(j.plain)
 	*j = job{
 		inputs: j.inputs[:0], plain: j.plain[:0], sizes: j.sizes[:0], bucket: j.bucket[:0], target: j.target[:0],
-		done: j.done,
+		done: j.done, waiting: j.waiting.Again(),
 	}
 	p.pool.Put(j)
 }
@@ -119,6 +122,17 @@ func elements(jobs []*job) int {
 	n := 0
 	for _, j := range jobs {
 		n += j.batch
+	}
+	return n
+}
+
+// tell puts into t what j has waited for.
+func (j *job) tell(t *edgewise.Timing) { j.waiting.Tell(t, j.started.Sub(j.arrived)) }
+
+// requestsOf counts the requests of jobs: those of a batch of rows stand in its rows.
+func requestsOf(jobs []*job) (n uint64) {
+	for _, j := range jobs {
+		n += uint64(max(len(j.rows), 1))
 	}
 	return n
 }

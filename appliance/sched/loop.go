@@ -10,6 +10,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 	"github.com/edgewise-ai/edgewise/appliance/sched/ratelimit"
+	"github.com/edgewise-ai/edgewise/appliance/sched/waits"
 )
 
 // instanceLoop runs one batch after the other. A request that finds it idle runs its batch in its own goroutine, so that
@@ -20,6 +21,7 @@ type instanceLoop struct {
 	lease      *cores.Lease      // on the cores that a run needs
 	permit     *ratelimit.Permit // for the resources that a run needs; nil: none
 	jobs       []*job            // the batch, or the jobs considered for one
+	hurdle     waits.Hurdle      // what stops it, as the queue has noted
 	queued     bool              // others wait behind the batch
 	background bool              // it runs beside the queue, in time that no other wants
 	yielded    bool              // to goroutines that are about to push, for the next batch
@@ -232,6 +234,12 @@ func (l *instanceLoop) attempt(ctx context.Context, jobs []*job, started time.Ti
 			err = l.s.panicked(cause)
 		}
 	}()
+	woken, release, err := l.rouse(ctx, jobs)
+	if err != nil {
+		return err
+	}
+	defer release()
+	started = started.Add(woken) // what a start takes says nothing of the runs
 	total := elements(jobs)
 	l.s.padding.fill(jobs)
 	inputs, gathers := jobs[0].inputs, l.gatherer.needed(jobs) || l.s.ragged != nil
@@ -270,7 +278,7 @@ func (l *instanceLoop) attempt(ctx context.Context, jobs []*job, started time.Ti
 	}
 	choose(jobs, want)
 	timing := edgewise.Timing{
-		Input: result.Input, Infer: result.Infer, Output: result.Output, Batch: total, Guest: result.Guest,
+		Input: result.Input, Infer: result.Infer, Output: result.Output, Batch: total, Guest: result.Guest, Wake: woken,
 	}
 	if gathers {
 		timing.Input += gathered.Sub(started)
@@ -282,9 +290,38 @@ func (l *instanceLoop) attempt(ctx context.Context, jobs []*job, started time.Ti
 	free := ShareResult(result, len(jobs), &l.s.results)
 	for _, j := range jobs {
 		j.free, j.timing = free, timing
-		j.timing.Queue = j.started.Sub(j.arrived)
+		j.tell(&j.timing)
 	}
 	return nil
+}
+
+// rouse waits for the process of an instance that rests, which stays until release is called: jobs wait in the queue for so
+// long. Others have the cores meanwhile: a load takes long.
+func (l *instanceLoop) rouse(ctx context.Context, jobs []*job) (waited time.Duration, release func(), err error) {
+	if l.s.resident == nil || !l.s.resident.Resting() {
+		return 0, func() {}, nil
+	}
+	l.meet(waits.Loading)
+	defer l.meet(waits.None)
+	begin, resume := time.Now(), cores.Suspend(l.lease.Context(ctx))
+	release, err = l.s.resident.Wake(ctx)
+	resume()
+	waited = time.Since(begin)
+	for _, j := range jobs {
+		j.waiting.Load(waited)
+		j.started = j.started.Add(waited)
+	}
+	return waited, release, err
+}
+
+// meet notes what stops the loop. One that runs in the background stops nobody.
+func (l *instanceLoop) meet(h waits.Hurdle) {
+	if l.background {
+		return
+	}
+	l.s.queue.mu.Lock()
+	defer l.s.queue.mu.Unlock()
+	l.s.queue.meet(l, h)
 }
 
 // options are those of a run: what the request says, when it runs by itself; of several, the longest list of callers,

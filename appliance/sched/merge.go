@@ -179,11 +179,7 @@ func (s *Scheduler) runTrial(
 
 // trialInputs makes the required inputs of a request, as the backend sees them.
 func (s *Scheduler) trialInputs(size trial.Size, fill trial.Fill) ([]edgewise.Tensor, error) {
-	inputs, err := trial.Inputs(s.version.Model, size, fill)
-	for i := range inputs {
-		inputs[i].Shape = s.checker.inputs[inputs[i].Name].reshape.Apply(inputs[i].Shape)
-	}
-	return inputs, err
+	return s.checker.Trial(size, fill)
 }
 
 func bytesOf(tensors []edgewise.Tensor) int {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/sched/waits"
 )
 
 // Why a queue refuses a request.
@@ -36,6 +37,7 @@ type queue struct {
 	levels levels
 	size   int // waiting jobs
 	load   load
+	waits  waits.Queue
 	yields yields
 	order  *order // nil: answers leave as they come
 	loops  loops
@@ -66,13 +68,29 @@ func (q *queue) push(j *job) (*instanceLoop, error) {
 	case level.room.used >= level.room.limit || q.size >= q.levels.most:
 		return nil, ErrFull
 	}
+	if q.size == 0 {
+		q.waits.Reset()
+	}
 	level.append(j)
 	q.size++
 	q.load.arrived(j.batch)
 	if q.order != nil {
 		q.order.enter(j)
 	}
-	return q.claim(), nil
+	idle := q.claim()
+	if idle == nil {
+		q.waits.Note(&j.waiting, j.arrived)
+	}
+	return idle, nil
+}
+
+// note notes that j waits for the goroutine of an instance loop that was idle.
+func (q *queue) note(j *job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if j.list != nil {
+		q.waits.Note(&j.waiting, j.arrived)
+	}
 }
 
 // claim removes an instance loop from the idle ones; nil when none is idle. Whoever claims it runs a batch on it and
@@ -109,94 +127,6 @@ func (q *queue) wakeOne() {
 func (q *queue) wakeAll() {
 	for len(q.idle) > 0 {
 		q.wakeOne()
-	}
-}
-
-// obstacle is why an instance loop cannot run a batch now.
-type obstacle uint8
-
-const (
-	noObstacle obstacle = iota
-	noBatch             // there is nothing to run, or a delay is not over
-	noPermit            // the rate limiter has no resources
-	noCores             // other versions have the cores
-	otherBatch          // the next batch is without the request of the leader
-)
-
-// take waits for the next batch and for cores to run it on, and moves its jobs to the instance loop. The batch is
-// chosen when the cores are granted. It returns false when the queue is closed and empty, and when there is a loop too
-// many. The goroutine of the loop calls it.
-func (q *queue) take(l *instanceLoop) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for {
-		if q.loops.leave() {
-			q.wakeOne() // what woke this one may be for another
-			return false
-		}
-		why := q.try(l, nil)
-		switch {
-		case why == noObstacle:
-			return true
-		case why == noBatch && q.closed && q.size == 0:
-			return false
-		case why == noBatch:
-			q.rest(l)
-		}
-		q.mu.Unlock()
-		l.clear(why)
-		q.mu.Lock()
-	}
-}
-
-// lead is take for the goroutine of j, which has claimed l: it does not wait, and takes no batch without j. When it
-// returns false, l is idle again, or its own goroutine takes the batch.
-func (q *queue) lead(l *instanceLoop, j *job) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	switch q.try(l, j) {
-	case noObstacle:
-		return true
-	case noBatch:
-		q.rest(l)
-	default:
-		l.wake <- struct{}{}
-	}
-	return false
-}
-
-// led ends what lead began, after the batch was run. The goroutine of the loop runs what has queued meanwhile.
-func (q *queue) led(l *instanceLoop) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.size > 0 {
-		l.wake <- struct{}{}
-		return
-	}
-	q.rest(l)
-}
-
-// try takes the next batch if nothing is in the way. leader is the request that must be in it; nil: any batch will do.
-func (q *queue) try(l *instanceLoop, leader *job) obstacle {
-	for {
-		p := q.plan(l)
-		switch {
-		case p.take == 0:
-			l.wakeAfter(p.wait)
-			return noBatch
-		case p.reason == closedIdle && !l.yielded && q.pace.tiny() && q.yields.due():
-			l.yielded = true
-			q.yield()
-			continue
-		case leader != nil && !slices.Contains(l.jobs[:p.take], leader):
-			return otherBatch
-		case !l.permit.Try():
-			return noPermit
-		case !l.lease.Try():
-			return noCores
-		}
-		q.hand(l, p)
-		return noObstacle
 	}
 }
 
@@ -295,10 +225,14 @@ func (q *queue) hand(l *instanceLoop, p plan) {
 	l.jobs = l.jobs[:p.take]
 	for _, j := range l.jobs {
 		q.unlink(j)
+		q.waits.Explain(&j.waiting)
 		if len(l.jobs) > 1 {
 			j.group = l.group
 		}
 	}
+	requests := requestsOf(l.jobs)
+	q.waits.Begun += requests
+	l.lease.Runs(int(requests))
 	q.load.taken(elements(l.jobs))
 	q.counts[p.reason]++
 	l.yielded = false
@@ -333,6 +267,7 @@ func (q *queue) finish(jobs, list []*job) []*job {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.load.finished(elements(jobs))
+	q.waits.Done += requestsOf(jobs)
 	if q.batcher.auto {
 		q.load.rest(time.Now())
 	}

@@ -41,7 +41,8 @@ type Scheduler struct {
 	policies *policies // of the priority levels
 	queue    *queue
 	jobs     *jobs
-	answerer *answerer // nil: batches are run
+	answerer *answerer         // nil: batches are run
+	resident edgewise.Resident // the instance, when its process comes and goes; nil: it stays
 	measured *Meter
 	logger   *slog.Logger
 
@@ -84,17 +85,19 @@ func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 		version: v, instance: instance, checker: NewChecker(v.Model),
 		padding: c.Padding, ragged: newRagged(v.Model), policies: policies,
 		queue: newQueue(v.Model, policies, c.MaxQueue), jobs: newJobs(), measured: NewMeter(), logger: c.Logger,
-		account: c.Cores.Open(c.Threads), claim: c.Claim, proof: c.Proof,
+		account: c.Cores.Open(v.ID, c.Threads), claim: c.Claim, proof: c.Proof,
 		hold: c.Hold.Queued, shared: c.Shared,
 	}
 	if s.answerer = newAnswerer(v.Model, instance); s.answerer != nil { // no requests are merged: the configuration decides
 		s.proof, s.padding, s.ragged = nil, nil, nil
 	}
 	_, s.guest = instance.(metered)
+	s.resident, _ = instance.(edgewise.Resident)
 	s.judge()
 	if s.account != nil {
 		s.solo.threads = c.SoloThreads
 	}
+	s.queue.waits.Account = s.account
 	s.spare = newBackground(s, c)
 	s.Resize(c.Instances)
 	return s
@@ -147,6 +150,7 @@ func (s *Scheduler) Infer(ctx context.Context, req *edgewise.Request) (resp *edg
 	switch {
 	case idle == nil:
 	case s.answerer != nil && s.answerer.decoupled: // the answers to others in its batch may take long
+		s.queue.note(j)
 		idle.wake <- struct{}{}
 	default:
 		idle.lead(j)
@@ -236,8 +240,8 @@ func (s *Scheduler) left(j *job) {
 
 // AllocBody returns n bytes of memory of the instance for the inputs of a request, nil when it has none.
 func (s *Scheduler) AllocBody(n int) (data []byte, free func()) {
-	if bodies, ok := s.instance.(bodyAllocator); ok {
-		return bodies.AllocBody(n)
+	if l, ok := s.instance.(bodyMemory); ok {
+		return l.AllocBody(n)
 	}
 	return nil, nil
 }

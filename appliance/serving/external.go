@@ -33,10 +33,10 @@ func BackendFolders(c config.Config) []string {
 	return append(folders, c.Engine.Backends...)
 }
 
-// Backends lists the backends of other programs that a configuration has, and what cannot be one.
-func Backends(c config.Config) []admin.Backend {
+// Backends lists the backends of other programs that a configuration has, and what cannot be one, or cannot run here.
+func Backends(ctx context.Context, c config.Config) []admin.Backend {
 	manifests, others := external.Discover(BackendFolders(c))
-	return external.New(external.Config{Manifests: manifests, Unusable: others}).List()
+	return external.New(external.Config{Manifests: manifests, Unusable: others}).Examine(ctx)
 }
 
 // CheckBackend checks whether a backend keeps the rules of docs/backends.md. where is its folder, or its name when a
@@ -69,7 +69,9 @@ func named(c config.Config, name string) (list []string) {
 
 // External finds the backends of other programs. Those that cannot be used are logged and left out: the models of all
 // others are served.
-func External(c config.Config, infer edgewise.Inferer, control external.Controller, logger *slog.Logger) *external.Backend {
+func External(
+	c config.Config, d *Hardware, infer edgewise.Inferer, control external.Controller, logger *slog.Logger,
+) *external.Backend {
 	places := BackendFolders(c)
 	manifests, others := external.Discover(places)
 	for _, other := range others {
@@ -77,6 +79,6 @@ func External(c config.Config, infer edgewise.Inferer, control external.Controll
 	}
 	return external.New(external.Config{
 		Manifests: manifests, Unusable: others, Places: places, Folder: filepath.Join(c.DataDir, "cache", "backends"),
-		Infer: infer, Suspend: cores.Suspend, Control: control, Metrics: external.NewMetrics(), Logger: logger,
+		Infer: infer, Suspend: cores.Suspend, Control: control, Metrics: external.NewMetrics(), Device: d.programAccess, Logger: logger,
 	})
 }

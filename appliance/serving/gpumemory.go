@@ -7,21 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/host"
 )
 
-// The model parameters for the memory of GPUs.
-const (
-	// gpuMemoryParameter is what a version takes of each GPU, instead of the box's estimate.
-	gpuMemoryParameter = "gpu_memory_bytes"
-	// residencyParameter is residencyOnDemand for a model that gives its memory up for others while nobody asks for
-	// it, and is loaded by the first request after that.
-	residencyParameter = "gpu_residency"
-	residencyOnDemand  = "on_demand"
-)
+// gpuMemoryParameter is the model parameter that says what a version takes of each GPU, instead of the box's estimate.
+const gpuMemoryParameter = "gpu_memory_bytes"
 
 const (
 	// contextBytes is what the process of a version takes of a GPU before it has loaded anything.
@@ -45,7 +38,7 @@ type gpuMemory struct {
 	left   func(edgewise.Device) (bytes int64, shared bool) // what a device that shares the machine's memory can still have of it
 	logger *slog.Logger
 
-	mu    sync.Mutex // guards what follows; it is not held while something is evicted
+	mu    sync.Mutex // guards what follows; it is not held while something rests
 	taken []*share
 }
 
@@ -54,8 +47,9 @@ type share struct {
 	id     edgewise.ModelID
 	device edgewise.Device
 	bytes  int64
-	used   time.Time        // when it was asked for last
-	evict  func() (ok bool) // gives the memory up and its share back; nil: it does not
+
+	resident edgewise.Resident // gives the memory up and its share back; nil: it does not
+	demand   manager.Demand
 }
 
 func newGPUMemory(devices Devices, logger *slog.Logger) *gpuMemory {
@@ -71,8 +65,7 @@ func newGPUMemory(devices Devices, logger *slog.Logger) *gpuMemory {
 	return &gpuMemory{
 		logger: logger, budget: func(on edgewise.Device) int64 { return find(on).Budget },
 		left: func(on edgewise.Device) (int64, bool) {
-			_, available, ok := host.Memory("/")
-			return available - keptFree, ok && find(on).Integrated
+			return host.AvailableMemory("/") - keptFree, host.TotalMemory("/") > 0 && find(on).Integrated
 		},
 	}
 }
@@ -81,8 +74,8 @@ func newGPUMemory(devices Devices, logger *slog.Logger) *gpuMemory {
 // ends processes.
 const keptFree = 512 << 20
 
-// take enters s into the book. Where there is too little room, those that can be evicted are, the one asked for
-// longest ago first. Error: Exhausted, which names who has the memory.
+// take enters s into the book. Where there is too little room, those rest that may, in the
+// order of manager.Use. Error: Exhausted, which names who has the memory.
 func (g *gpuMemory) take(s *share) error {
 	budget := g.budget(s.device)
 	if s.bytes > budget {
@@ -106,25 +99,36 @@ func (g *gpuMemory) take(s *share) error {
 				"model %v: it takes %d bytes of %v, whose %d are taken by %s", s.id, s.bytes, s.device, budget, g.holders(s.device))
 		}
 		tried[victim] = true
-		if victim.evict() {
+		if victim.resident.Rest() {
+			delete(tried, victim) // it may be back meanwhile
 			g.logger.Info("a model gave its memory up for another",
 				"model", victim.id.String(), "device", s.device.String(), "bytes", victim.bytes, "for", s.id.String())
 		}
 	}
 }
 
-// enter enters s when there is room, and otherwise says who is to be evicted.
+// enter enters s when there is room, and otherwise says who is to rest.
 func (g *gpuMemory) enter(s *share, budget int64, tried map[*share]bool) (victim *share, fits bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	left := budget - s.bytes
+	var uses []manager.Use
+	var first manager.Use
+	var may []*share
 	for _, other := range g.taken {
 		if other.device != s.device {
 			continue
 		}
 		left -= other.bytes
-		if other.evict != nil && !tried[other] && (victim == nil || other.used.Before(victim.used)) {
-			victim = other
+		if other.resident != nil {
+			uses = append(uses, manager.UseOf(other.resident, &other.demand, other.id.String(), other.bytes))
+			may = append(may, other)
+		}
+	}
+	manager.Age(uses)
+	for i, other := range may {
+		if !tried[other] && (victim == nil || uses[i].Before(first) < 0) {
+			victim, first = other, uses[i]
 		}
 	}
 	if left < 0 || !g.fitsNow(s) {
@@ -140,18 +144,25 @@ func (g *gpuMemory) fitsNow(s *share) bool {
 	return !shared || s.bytes <= left
 }
 
+// allow lets others have s when they need it.
+func (g *gpuMemory) allow(s *share, r edgewise.Resident) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s.resident = r
+}
+
+// begin has what was run so far not count as requests.
+func (g *gpuMemory) begin(s *share, r edgewise.Resident) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s.demand.Begin(r)
+}
+
 // give takes s out of the book; nothing happens when it is not there.
 func (g *gpuMemory) give(s *share) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.taken = slices.DeleteFunc(g.taken, func(other *share) bool { return other == s })
-}
-
-// touch notes that s was asked for.
-func (g *gpuMemory) touch(s *share) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	s.used = time.Now()
 }
 
 func (g *gpuMemory) holders(on edgewise.Device) string {

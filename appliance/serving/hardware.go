@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/compiled"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/gpu"
 	"github.com/edgewise-ai/edgewise/host"
@@ -23,13 +25,44 @@ type Hardware struct {
 	logger *slog.Logger
 	found  func() Report
 
-	mu    sync.Mutex
-	meter *gpu.Meter // nil before it watches, and when there is nothing to watch
+	environment []string // of what uses the GPUs of CUDA
+	compiled    *compiled.Cache
+
+	mu     sync.Mutex // guards what follows
+	meter  *gpu.Meter // nil before it watches, and when there is nothing to watch
+	losses map[edgewise.Device]loss
+}
+
+// loss is what has happened to the processes on a device.
+type loss struct {
+	count int
+	last  time.Time
+	cause string
+}
+
+// died notes that a process on a device has died.
+func (d *Hardware) died(on edgewise.Device, cause string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.losses == nil {
+		d.losses = map[edgewise.Device]loss{}
+	}
+	d.losses[on] = loss{d.losses[on].count + 1, time.Now(), cause}
+}
+
+// lossOf returns what has happened on a device; the zero value when nothing has.
+func (d *Hardware) lossOf(on edgewise.Device) loss {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.losses[on]
 }
 
 // NewHardware makes what looks for the hardware that c allows models to use. It does not look yet.
 func NewHardware(c config.Config, logger *slog.Logger) *Hardware {
-	d := &Hardware{cores: runtime.NumCPU(), every: c.GPU.TelemetryEvery, nvml: c.GPU.Telemetry, logger: logger}
+	d := &Hardware{
+		cores: runtime.NumCPU(), every: c.GPU.TelemetryEvery, nvml: c.GPU.Telemetry, logger: logger,
+		environment: gpuEnvironment(c), compiled: newCompiled(c, logger),
+	}
 	d.found = sync.OnceValue(func() Report { return d.look(c) })
 	return d
 }
@@ -42,10 +75,7 @@ func (d *Hardware) look(c config.Config) Report {
 	found, err := Probe(context.Background(), c)
 	if err != nil {
 		found.Missing = err.Error()
-		found.GPU = &gpu.Report{Reason: "looking for GPUs failed: " + err.Error()}
-	}
-	if found.GPU == nil {
-		found.GPU = &gpu.Report{Reason: "looking for GPUs told nothing"}
+		found.GPU.Reason = "looking for GPUs failed: " + err.Error()
 	}
 	if found.Missing != "" {
 		d.logger.Error("no runtime for ONNX models", "error", found.Missing)
@@ -54,11 +84,12 @@ func (d *Hardware) look(c config.Config) Report {
 	}
 	for _, device := range found.GPU.Devices {
 		d.logger.Info("GPU found", "device", device.Name, "description", device.Description, "capability", device.Capability,
-			"used", device.Used, "budget", device.Budget, "reason", device.Reason)
+			"driver", device.Driver, "used", device.Used, "budget", device.Budget, "reason", device.Reason)
 	}
 	if found.GPU.Reason != "" {
 		d.logger.Info("no GPU is used", "reason", found.GPU.Reason)
 	}
+	d.compiled.Prune(found.makers())
 	return found
 }
 
@@ -69,35 +100,43 @@ func (d *Hardware) Watch(ctx context.Context) {
 		return
 	}
 	meter, missing := gpu.NewMeter(d.nvml, "")
-	if missing != nil && d.found().GPU.Board == "" {
+	if missing != nil && d.found().GPU.Board == "" && list[0].Device.Kind == edgewise.GPU {
 		d.logger.Warn("GPUs tell nothing of their load and temperature", "error", missing)
 	}
 	d.mu.Lock()
 	d.meter = meter
 	d.mu.Unlock()
-	var uuids []string
-	for _, device := range list {
-		uuids = append(uuids, device.UUID)
-	}
-	meter.Watch(ctx, uuids, d.every)
+	meter.Watch(ctx, list, d.every)
 }
 
-// telemetry returns what was read last of a GPU; nil when it tells nothing.
-func (d *Hardware) telemetry(uuid string) *edgewise.Telemetry {
+// telemetry returns what was read last of a device; nil when it tells nothing.
+func (d *Hardware) telemetry(on edgewise.Device) *edgewise.Telemetry {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.meter == nil {
 		return nil
 	}
-	return d.meter.Last(uuid)
+	return d.meter.Last(on)
+}
+
+// telemetryNow reads the telemetry of a device; nil when it tells nothing.
+func (d *Hardware) telemetryNow(of edgewise.DeviceInfo) *edgewise.Telemetry {
+	d.mu.Lock()
+	meter := d.meter
+	d.mu.Unlock()
+	if meter == nil {
+		return nil
+	}
+	return meter.Now(of)
 }
 
 // List returns all devices, the CPU first.
 func (d *Hardware) List() []edgewise.DeviceInfo {
 	list := []edgewise.DeviceInfo{cpu(d.cores)}
 	for _, device := range d.found().GPU.Devices {
-		device.Device = edgewise.Device{Kind: edgewise.GPU, Index: len(list) - 1} // it does not travel between processes
-		device.Telemetry = d.telemetry(device.UUID)
+		device.Telemetry = d.telemetry(device.Device)
+		lost := d.lossOf(device.Device)
+		device.Losses, device.LastLoss, device.Loss = lost.count, lost.last, lost.cause
 		list = append(list, device)
 	}
 	return list
@@ -112,11 +151,11 @@ func cpu(cores int) edgewise.DeviceInfo {
 	return info
 }
 
-// Usable returns the GPUs that models can run on. When there is none the error says why.
+// Usable returns the devices beside the CPU that models can run on. When there is none the error says why.
 func (d *Hardware) Usable() ([]edgewise.DeviceInfo, error) {
 	var usable []edgewise.DeviceInfo
 	for _, device := range d.List() {
-		if device.Used && device.Device.Kind == edgewise.GPU {
+		if device.Used && device.Device.Kind != edgewise.CPU {
 			usable = append(usable, device)
 		}
 	}
@@ -134,4 +173,9 @@ func (d *Hardware) Slowed(on edgewise.Device) string {
 		}
 	}
 	return ""
+}
+
+// Identity describes the processor and the runtime.
+func (d *Hardware) Identity() []string {
+	return []string{cmp.Or(host.Processor("/"), runtime.GOARCH), d.found().Runtime}
 }

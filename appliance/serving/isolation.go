@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/child"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/runner"
-	"github.com/edgewise-ai/edgewise/gpu"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
 	"github.com/edgewise-ai/edgewise/host"
@@ -40,14 +38,18 @@ func Isolate(b *onnx.Backend, c config.Config, cores int, d *Hardware, logger *s
 		Backend: b, policy: c.Engine.Isolation,
 		outside: runner.New(runner.Config{
 			Backend: b, Arguments: []string{ChildVerb}, ReadPaths: ort.Candidates(c.ONNX.Library),
-			Options:     childOptions{Library: c.ONNX.Library, Cores: cores, MaxMemory: MaxMemory(c), GPU: GPUOptions(c)},
-			Group:       groupOf,
-			Device:      func() child.Access { return access(d.found().GPU, gpuEnvironment(c)) },
+			Options: childOptions{Library: c.ONNX.Library, Cores: cores, MaxMemory: MaxMemory(c), GPU: GPUOptions(c)},
+			Group:   groupOf,
+			Device:  d.place, Died: d.died, Environment: []string{hugePages},
 			LoadTimeout: c.Engine.LoadTimeout, LoadTime: c.Engine.LoadCPUTime,
 			AddressSpace: uint64(c.Engine.MaxAddressSpace), Logger: logger.With("part", "runner"),
 		}),
 	}
 }
+
+// hugePages has glibc ask for huge pages, where the kernel gives them to those who ask. Weights are copied twice while a
+// model is loaded, and each first touch of a small page costs more than its copy.
+const hugePages = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
 
 // groupOf is the name of the group whose process v asks to share; empty when it asks for none.
 func groupOf(v *edgewise.Version) string {
@@ -104,12 +106,12 @@ func (i *isolation) Load(
 	if err != nil {
 		return nil, err
 	}
-	if on.Kind == edgewise.GPU && groupOf(v) != "" {
+	if on.Kind != edgewise.CPU && groupOf(v) != "" {
 		return nil, edgewise.Errorf("serving.load", edgewise.Unsupported,
 			"model %v: parameter %q is %q, but a model on a GPU has a process of its own for each GPU",
 			v.ID, isolationParameter, groupPrefix+groupOf(v))
 	}
-	if own || on.Kind == edgewise.GPU { // what a fault on a GPU leaves behind ends with its process only
+	if own || on.Kind != edgewise.CPU { // what a fault on a GPU leaves behind ends with its process only
 		return i.outside.Load(ctx, v, dir, on)
 	}
 	defer child.RestorePriority(os.Getpid())
@@ -156,51 +158,41 @@ func MaxMemory(c config.Config) int64 {
 	return host.TotalMemory("/") / 4 * 3
 }
 
-// GPUOptions is what the backend needs of the configuration of GPUs.
-func GPUOptions(c config.Config) onnx.GPU {
-	return onnx.GPU{Driver: c.GPU.Driver, Folders: c.GPU.Libraries}
+// ModelMemory is how many bytes all loaded versions may take together; 0 when neither the configuration nor the system
+// says.
+func ModelMemory(c config.Config) int64 {
+	if c.Engine.MaxMemoryBytes > 0 {
+		return int64(c.Engine.MaxMemoryBytes)
+	}
+	return host.TotalMemory("/") / 4 * 3
 }
 
-// access is what a process on a GPU may read and use beside what every process of a model may: the libraries that were
-// found, what their makers read of the machine, and the device files. Of /proc that is more than others may read; see
-// decision 0023.
-func access(r *gpu.Report, environment []string) child.Access {
-	a := child.Access{
-		Environment: append([]string{"CUDA_CACHE_DISABLE=1"}, environment...), // a process of a model writes no files
-		ReadPaths:   []string{"/proc", "/sys", "/usr/local/cuda", "/usr/share/nvidia", "/etc/nvidia"},
-		Devices: []string{
-			"/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/nvhost*", "/dev/nvmap", "/dev/nvgpu",
-			"/dev/nvsciipc", "/dev/dri", "/dev/dxg",
-		},
-	}
-	for _, path := range append([]string{r.Provider, r.TensorRT}, r.DriverPath) {
-		if path != "" {
-			a.ReadPaths = append(a.ReadPaths, filepath.Dir(path))
-		}
-	}
-	for _, l := range r.Libraries {
-		if filepath.IsAbs(l.Path) {
-			a.ReadPaths = append(a.ReadPaths, filepath.Dir(l.Path))
-			if target, err := filepath.EvalSymlinks(l.Path); err == nil {
-				a.ReadPaths = append(a.ReadPaths, filepath.Dir(target))
-			}
-		}
-	}
-	return a
+// MemoryLow tells whether the machine, or the container or service in which the box runs, has so little memory left that
+// models are to give some back, before the kernel ends processes: a twentieth, and at most 512 MiB.
+func MemoryLow() bool { return memoryLow("/") }
+
+func memoryLow(root string) bool {
+	total := host.TotalMemory(root)
+	return total > 0 && host.AvailableMemory(root) < min(total/20, keptFree)
+}
+
+// GPUOptions is what the backend needs of the configuration of GPUs.
+func GPUOptions(c config.Config) onnx.GPU {
+	return onnx.GPU{Driver: c.GPU.Driver, Folders: c.GPU.Libraries, Loader: c.GPU.Vulkan}
 }
 
 // RunChild is the life of a child process, which loads and runs one version for the box that has started it. It returns
 // the exit code.
 func RunChild() int {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return runner.Serve(func(options json.RawMessage) (edgewise.Backend, error) {
+	return runner.Serve(func(s runner.Start) (edgewise.Backend, error) {
 		var o childOptions
-		if err := json.Unmarshal(options, &o); err != nil {
+		if err := json.Unmarshal(s.Options, &o); err != nil {
 			return nil, edgewise.Errorf("serving.RunChild", edgewise.Internal, "options: %w", err)
 		}
 		return onnx.New(onnx.Config{
-			Library: o.Library, Cores: o.Cores, GPU: o.GPU, Logger: logger,
-			Process: ort.Process{MaxMemory: o.MaxMemory, Alone: true},
+			Library: o.Library, Cores: o.Cores, GPU: o.GPU, Kept: s.Kept, Logger: logger,
+			Process: ort.Process{MaxMemory: o.MaxMemory, Alone: true, Missed: s.Again},
 		}), nil
 	})
 }

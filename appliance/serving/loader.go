@@ -23,17 +23,19 @@ import (
 
 // Config configures a Loader.
 type Config struct {
-	Backends  []edgewise.Backend
-	Defaults  modelconfig.Defaults // of what models leave open; whether there is a GPU is found out
-	Devices   Devices
-	CoreCount int                   // cores for all models together, at least 1
-	Cores     *cores.Budget         // the budget of them
-	Limiter   *ratelimit.Limiter    // nil: rate_limiter has no effect
-	States    *sequence.StateBudget // of the states of all sequences; nil: no bound
-	Cache     *cache.Cache
-	MaxQueue  int        // requests that wait for a version that sets no max_queue_size of its own
-	Hold      sched.Hold // for tests: until when models run nothing
-	Gap       bool       // a version may take the place of its predecessor before it is loaded, unless it says otherwise
+	Backends   []edgewise.Backend
+	Defaults   modelconfig.Defaults // of what models leave open
+	Devices    Devices
+	Trial      TrialConfig
+	CoreCount  int                   // cores for all models together, at least 1
+	Cores      *cores.Budget         // the budget of them
+	Limiter    *ratelimit.Limiter    // nil: rate_limiter has no effect
+	States     *sequence.StateBudget // of the states of all sequences; nil: no bound
+	Cache      *cache.Cache
+	MaxQueue   int        // requests that wait for a version that sets no max_queue_size of its own
+	Hold       sched.Hold // for tests: until when models run nothing
+	Footprints Findings   // what the processes of versions took at the most, in bytes; nil: nothing is known
+	Gap        bool       // a version may take the place of its predecessor before it is loaded, unless it says otherwise
 	// Infer answers the requests of the steps of ensembles.
 	Infer edgewise.Inferer
 	// Independent tells whether the rows of a loaded version's batches do not depend on each other.
@@ -44,12 +46,14 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Devices are the GPUs of the machine. Both methods are safe for concurrent use.
+// Devices are the GPUs of the machine. The methods are safe for concurrent use.
 type Devices interface {
 	// Usable returns the GPUs that models can run on. When there is none the error says why.
 	Usable() ([]edgewise.DeviceInfo, error)
 	// Slowed returns why a GPU works slower than it is asked to; empty when it does not, or does not tell.
 	Slowed(edgewise.Device) string
+	// Identity describes the processor and the runtime, with their versions: what was measured holds while it is the same.
+	Identity() []string
 }
 
 // Loader loads versions. It is safe for concurrent use.
@@ -57,13 +61,15 @@ type Loader struct {
 	config   Config
 	memory   *gpuMemory
 	pictures *pictureInputs
+	trials   chan struct{} // holds a token while a version is tried on devices
+	avoided  avoided
 	// who is told that the warm-up of a version begins: a func() by its ModelID
 	followers sync.Map
 }
 
 // New makes a Loader.
 func New(c Config) *Loader {
-	return &Loader{config: c, memory: newGPUMemory(c.Devices, c.Logger), pictures: newPictureInputs()}
+	return &Loader{config: c, memory: newGPUMemory(c.Devices, c.Logger), pictures: newPictureInputs(), trials: make(chan struct{}, 1)}
 }
 
 // Follow calls warming when the warm-up of a version that is being loaded begins, until forget is called.
@@ -83,6 +89,8 @@ type load struct {
 	inspection func() (*edgewise.Inspection, error) // of its files, which are read once
 	place      placement
 	onClose    []func()
+	// compares what was loaded on a device with FP32; nil: it is not compared
+	check func(context.Context, edgewise.Device, edgewise.Instance) error
 }
 
 // Load makes a version ready to serve, whose files stand in dir: its backend loads it, a scheduler stands in front of
@@ -134,6 +142,7 @@ func (t *load) serve(ctx context.Context, instance edgewise.Instance, config sch
 		}
 		return nil, "", err
 	}
+	t.withResidency(loaded, instance)
 	t.withThrottle(loaded, t.version, t.place.devices)
 	t.withCache(loaded, t.version)
 	return loaded, unverified, nil
@@ -246,12 +255,7 @@ func (l *Loader) inspect(ctx context.Context, v *edgewise.Version, dir string) (
 }
 
 // Defaults returns what holds for what a model's author leaves open.
-func (l *Loader) Defaults() modelconfig.Defaults {
-	d := l.config.Defaults
-	_, reason := l.config.Devices.Usable()
-	d.GPU = reason == nil
-	return d
-}
+func (l *Loader) Defaults() modelconfig.Defaults { return l.config.Defaults }
 
 // ModelsOn lists the versions that have memory of a GPU.
 func (l *Loader) ModelsOn(gpu edgewise.Device) []edgewise.ModelID { return l.memory.on(gpu) }
@@ -261,19 +265,25 @@ func (l *Loader) ModelsOn(gpu edgewise.Device) []edgewise.ModelID { return l.mem
 // MiB.
 const MemoryFactor = 3
 
-// Footprint estimates what a version, whose files stand in dir, takes while it is loaded, and whether it may take the
-// place of its predecessor. Errors: those of Inspect.
+// Footprint tells what a version, whose files stand in dir, takes while it is loaded, and whether it may take the
+// place of its predecessor: what its author says, what it took before, or an estimate. Errors: those of Inspect.
 func (l *Loader) Footprint(ctx context.Context, v *edgewise.Version, dir string) (manager.Footprint, error) {
 	f := manager.Footprint{Gap: l.config.Gap}
 	if choice, ok := v.Model.Parameters[modelconfig.SwapParameter]; ok {
 		f.Gap = choice.StringValue == modelconfig.SwapGap
 	}
 	if stated, err := strconv.ParseInt(v.Model.Parameters[modelconfig.MemoryParameter].StringValue, 10, 64); err == nil {
-		f.Bytes = stated
+		f.Bytes, f.Stated = stated, true
 		return f, nil
 	}
 	if v.Model.EnsembleScheduling != nil {
 		return f, nil
+	}
+	if l.config.Footprints != nil {
+		if measured, err := strconv.ParseInt(l.config.Footprints.Get(v.ID), 10, 64); err == nil && measured > 0 {
+			f.Bytes = measured
+			return f, nil
+		}
 	}
 	inspection, err := l.inspect(ctx, v, dir)
 	if err != nil {

@@ -77,11 +77,6 @@ func (t *load) withPictures(loaded *manager.Loaded, instance edgewise.Instance) 
 		Instances: t.place.instances, Proof: proved(loaded), MaxQueue: t.config.MaxQueue, Shared: true, Logger: t.config.Logger,
 	})
 	t.pictures.addTo(loaded, t.version.ID, input, queue)
-	l, format, devices, resize := t.Loader, t.format, t.place.devices, loaded.Resize
-	loaded.Resize = func(m *edgewise.Model) {
-		resize(m)
-		queue.Resize(l.instances(m, format, devices))
-	}
 	return nil
 }
 

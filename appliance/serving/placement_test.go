@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/edgewise-ai/edgewise"
 )
@@ -122,6 +123,18 @@ func (c *counted) Process() (edgewise.Process, bool) {
 }
 
 func (c *counted) Ended() <-chan struct{} { return c.ended }
+
+func (c *counted) OnDemand(edgewise.Claims) {}
+
+func (c *counted) Rest() bool { return false }
+
+func (c *counted) Resting() bool { return false }
+
+func (c *counted) Wake(context.Context) (func(), error) { return func() {}, nil }
+
+func (c *counted) Used() (time.Time, int64, bool) { return time.Time{}, 0, false }
+
+func (c *counted) Takes() (now, most int64) { return 0, 0 }
 
 func TestRunsGoToTheLeastBusyDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -10,11 +10,13 @@ import (
 	"log/slog"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/gpu"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
+	"github.com/edgewise-ai/edgewise/gpu/vulkan"
 	"github.com/edgewise-ai/edgewise/host"
 )
 
@@ -23,16 +25,22 @@ import (
 const CheckVerb = "runtime-check"
 
 const (
-	// runtimeCheckTimeout bounds how long that may take: the first reading of the libraries from a slow disk.
-	runtimeCheckTimeout = 30 * time.Second
+	// runtimeCheckTimeout bounds how long that may take: the first reading of the libraries from a slow disk, on a machine
+	// that is starting.
+	runtimeCheckTimeout = time.Minute
 	// maxRuntimeReport bounds what is read of its answer.
 	maxRuntimeReport = 1 << 20
+	// maxFirstLine bounds what is read of its error output.
+	maxFirstLine = 256
+	// vulkanCheckTimeout bounds how long a Vulkan driver may take to list its devices.
+	vulkanCheckTimeout = 30 * time.Second
 )
 
 // checkOptions are handed to the process that looks.
 type checkOptions struct {
 	Library string     `json:"library"`
 	GPU     gpu.Config `json:"gpu"`
+	Vulkan  string     `json:"vulkan,omitempty"` // the manifest of the one driver that is asked; empty: none is
 }
 
 // Report is what that process found.
@@ -51,7 +59,13 @@ func CheckRuntime(options string, out io.Writer) int {
 		_, _ = fmt.Fprintln(out, "edgewise: a process that looks for libraries, which only edgewise itself starts:", err)
 		return 1
 	}
-	if json.NewEncoder(out).Encode(check(o)) != nil {
+	var found any
+	if o.Vulkan != "" {
+		found = gpu.AskVulkan(o.GPU, o.Vulkan)
+	} else {
+		found = check(o)
+	}
+	if json.NewEncoder(out).Encode(found) != nil {
 		return 1
 	}
 	return 0
@@ -64,30 +78,85 @@ func check(o checkOptions) Report {
 	if err != nil {
 		c.Missing = err.Error()
 	} else {
-		c.Runtime, o.GPU.Runtime = lib.String(), lib.Path
+		c.Runtime, o.GPU.Runtime, o.GPU.WebGPU = lib.String(), lib.Path, lib.HasWebGPU()
 	}
 	c.GPU = gpu.Find(o.GPU)
 	return c
 }
 
-// Probe looks for the runtime and for GPUs in a process of its own, so that the libraries' memory, and their faults,
-// stay out of this one. It takes at most 30 s. Errors: ctx's, and those of starting the process.
+// Probe looks for the runtime and for GPUs in processes of their own, so that the libraries' memory, and their faults,
+// stay out of this one. A driver of CUDA that ends its process, or does not answer within a minute, costs nothing but its
+// GPUs: the runtime is looked for again without it, for as long. Report.GPU is never nil. Errors: ctx's, and those of the
+// process.
 func Probe(ctx context.Context, c config.Config) (Report, error) {
+	var drivers []gpu.VulkanDriver
+	var asking sync.WaitGroup
+	asking.Go(func() { drivers = askVulkan(ctx, c) })
+	found, err := askRuntime(ctx, c, gpuConfig(c))
+	if err != nil && c.GPU.Mode != config.GPUOff {
+		without, failed := askRuntime(ctx, c, gpu.Config{Off: true})
+		if failed == nil {
+			without.GPU.Reason = fmt.Sprintf("the process that asked the driver of CUDA ended: %v", err)
+		}
+		found, err = without, failed
+	}
+	asking.Wait()
+	if found.GPU == nil {
+		found.GPU = &gpu.Report{Reason: "looking for GPUs told nothing"}
+	}
+	found.GPU.AddVulkan(gpuConfig(c), drivers)
+	return found, err
+}
+
+// askRuntime looks for the runtime, and for GPUs of CUDA as g says.
+func askRuntime(ctx context.Context, c config.Config, g gpu.Config) (found Report, err error) {
 	ctx, cancel := context.WithTimeout(ctx, runtimeCheckTimeout)
 	defer cancel()
-	options, err := json.Marshal(checkOptions{Library: c.ONNX.Library, GPU: gpuConfig(c)})
+	err = askProcess(ctx, checkOptions{Library: c.ONNX.Library, GPU: g}, gpuEnvironment(c), &found)
+	return found, err
+}
+
+// askVulkan asks every Vulkan driver for its devices, each in a process of its own: one that ends its process, or does
+// not answer within 30 s, costs the others nothing. On a machine without GPUs it does nothing.
+func askVulkan(ctx context.Context, c config.Config) []gpu.VulkanDriver {
+	ctx, cancel := context.WithTimeout(ctx, vulkanCheckTimeout)
+	defer cancel()
+	manifests := gpu.VulkanDrivers(gpuConfig(c))
+	drivers := make([]gpu.VulkanDriver, len(manifests))
+	var asking sync.WaitGroup
+	for i, manifest := range manifests {
+		asking.Go(func() {
+			environment := append(vulkan.Environment(manifest), "MESA_SHADER_CACHE_DISABLE=true")
+			err := askProcess(ctx, checkOptions{GPU: gpuConfig(c), Vulkan: manifest}, environment, &drivers[i])
+			switch {
+			case ctx.Err() != nil:
+				drivers[i].Problem = fmt.Sprintf("the driver did not answer within %v", vulkanCheckTimeout)
+			case err != nil:
+				drivers[i].Problem = fmt.Sprintf("the process that asked the driver ended: %v", err)
+			}
+			drivers[i].Manifest = manifest
+		})
+	}
+	asking.Wait()
+	return drivers
+}
+
+// askProcess starts a process that looks, and decodes what it found.
+func askProcess(ctx context.Context, o checkOptions, environment []string, found any) error {
+	options, err := json.Marshal(o)
 	if err != nil {
-		return Report{}, err
+		return err
 	}
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", CheckVerb, string(options))
-	cmd.Env = append(cmd.Environ(), gpuEnvironment(c)...)
-	answer := &limited{left: maxRuntimeReport}
-	cmd.Stdout = answer
+	cmd.Env = append(cmd.Environ(), environment...)
+	cmd.WaitDelay = time.Second // what it has started may hold its output
+	answer, said := &limited{left: maxRuntimeReport}, &limited{left: maxFirstLine}
+	cmd.Stdout, cmd.Stderr = answer, said
 	if err := cmd.Run(); err != nil {
-		return Report{}, errors.Join(ctx.Err(), err)
+		first, _, _ := strings.Cut(said.String(), "\n") // of what a fault of native code ends with
+		return errors.Join(ctx.Err(), fmt.Errorf("%w: %s", err, first))
 	}
-	var found Report
-	return found, json.Unmarshal(answer.Bytes(), &found)
+	return json.Unmarshal(answer.Bytes(), found)
 }
 
 // limited keeps the first bytes of what is written to it.
@@ -108,7 +177,7 @@ func (l *limited) Write(p []byte) (int, error) {
 func gpuConfig(c config.Config) gpu.Config {
 	return gpu.Config{
 		Off: c.GPU.Mode == config.GPUOff, Driver: c.GPU.Driver, Folders: c.GPU.Libraries,
-		Budget: int64(c.GPU.MaxMemoryBytes),
+		Budget: int64(c.GPU.MaxMemoryBytes), Loader: c.GPU.Vulkan, Manifests: c.GPU.VulkanDrivers, Software: c.GPU.Software,
 	}
 }
 

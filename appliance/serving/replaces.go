@@ -12,17 +12,28 @@ import (
 )
 
 // Replaces tells whether a loaded version has to be loaded again to become another one: unless nothing but instance
-// groups and the version policy differ, which need no load where an instance is no process of its own.
+// groups and the version policy differ, which need no load where an instance is neither a process of its own nor, on a box
+// with a GPU, a session there.
 func (l *Loader) Replaces(old, now *edgewise.Version) bool {
 	if old.Model == now.Model && slices.Equal(old.Files, now.Files) {
 		return false
 	}
 	_, f, err := l.find(now.Model)
-	if err == nil && f.External && !f.Remote && old.Model.Instances() != now.Model.Instances() {
+	apart := err == nil && (f.External && !f.Remote || l.mayRunOnGPU(now.Model, f))
+	if apart && old.Model.Instances() != now.Model.Instances() {
 		return true
 	}
 	same, err := sameButInstances(old.Model, now.Model)
 	return err != nil || !same || !sameDevices(old.Model, now.Model) || !slices.Equal(modelFiles(old), modelFiles(now))
+}
+
+// mayRunOnGPU tells whether the box has a device beside the CPU that a model's instance groups allow.
+func (l *Loader) mayRunOnGPU(m *edgewise.Model, f edgewise.Format) bool {
+	if !slices.Contains(f.Devices, edgewise.GPU) || !slices.ContainsFunc(m.InstanceGroup, offCPU) {
+		return false
+	}
+	_, reason := l.config.Devices.Usable()
+	return reason == nil
 }
 
 // modelFiles are the files of a version without its configuration, which Model has already.

@@ -13,20 +13,14 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/sched/sequence"
 )
 
-// schedulerConfig finds out what can be known of a version's runs before it is loaded, and where it is to run.
+// schedulerConfig finds out what can be known of a version's runs before it is loaded.
 func (t *load) schedulerConfig() (c sched.Config, err error) {
 	c = sched.Config{MaxQueue: t.config.MaxQueue, Hold: t.config.Hold, Logger: t.config.Logger}
 	if c.Padding, err = t.padding(); err != nil {
 		return c, err
 	}
-	if c.Proof, err = t.proof(); err != nil {
-		return c, err
-	}
-	if t.place, err = t.placement(t.version.Model, t.format); err != nil {
-		return c, err
-	}
-	c.Instances, c.Cores, c.Threads, c.SoloThreads = t.place.instances, t.place.cores, t.place.threads, t.place.solo
-	return c, nil
+	c.Proof, err = t.proof()
+	return c, err
 }
 
 // padding is how a version's requests are padded. Only for a version that asks for it is the model file read.
@@ -69,7 +63,7 @@ func (t *load) proof() (*sched.Proof, error) {
 func (t *load) schedule(instance edgewise.Instance, c sched.Config) (
 	loaded *manager.Loaded, fresh unannounced, err error,
 ) {
-	l, v, format, devices, claim := t.Loader, t.version, t.format, t.place.devices, (*ratelimit.Claim)(nil)
+	l, v, claim, instances := t.Loader, t.version, (*ratelimit.Claim)(nil), t.resized()
 	defer func() {
 		if err != nil {
 			claim.Close()
@@ -79,19 +73,20 @@ func (t *load) schedule(instance edgewise.Instance, c sched.Config) (
 	if claim, err = t.claim(); err != nil {
 		return nil, nil, err
 	}
-	c.Claim = claim
+	c.Claim, c.Instances, c.Cores = claim, t.place.instances, t.place.cores
+	c.Threads, c.SoloThreads = t.place.threads, t.place.solo
 	if c.Hold != (sched.Hold{}) {
 		c.Logger.Warn("a test holds requests back (engine.test_queued, engine.test_backlog)",
 			"model", v.ID.String(), "until", c.Hold)
 	}
-	loaded = &manager.Loaded{OnClose: t.onClose}
+	loaded = &manager.Loaded{OnClose: t.onClose, Again: t.again()}
 	if asked, ok := instance.(interface{ Ready(context.Context) error }); ok {
 		loaded.Check = asked.Ready
 	}
 	if v.Model.SequenceBatching == nil {
 		s := sched.New(v, instance, c)
 		loaded.Servable, loaded.Isolated, fresh = s, s, s
-		loaded.Resize = func(m *edgewise.Model) { s.Resize(l.instances(m, format, devices)) }
+		loaded.Resize = func(m *edgewise.Model) { s.Resize(instances(m)) }
 		if !wantsCache(v.Model) { // the cache looks at tensors, which another process could change in borrowed memory
 			loaded.Borrow = s.AllocBody
 		}
@@ -102,10 +97,22 @@ func (t *load) schedule(instance edgewise.Instance, c sched.Config) (
 		}
 		s := sequence.New(v, instance, c, sequence.Config{Initial: initial, Budget: t.config.States})
 		loaded.Servable, loaded.Isolated, loaded.Sequences, fresh = s, s, s, s
-		loaded.Resize = func(m *edgewise.Model) { s.Resize(l.instances(m, format, devices), m) }
+		loaded.Resize = func(m *edgewise.Model) { s.Resize(instances(m), m) }
 	}
 	l.withClaim(loaded, v.ID, claim)
 	return loaded, fresh, nil
+}
+
+// resized tells how many batches of the version run at the same time when its instance groups change: on a GPU as many as
+// before, since its sessions are made when it is loaded.
+func (t *load) resized() func(m *edgewise.Model) int {
+	l, format, place := t.Loader, t.format, t.place
+	return func(m *edgewise.Model) int {
+		if place.devices[0].Kind != edgewise.CPU {
+			return place.instances
+		}
+		return l.instances(m, format, place.devices)
+	}
 }
 
 // claim enters a version's instances with the rate limiter; nil when it is off. Errors: those of Limiter.Open.

@@ -14,6 +14,7 @@ import (
 type isolated interface {
 	edgewise.Instance
 	edgewise.Isolated
+	edgewise.Resident
 	AllowPadding()
 	Alloc(n int) (data []byte, free func(), err error)
 	KeptBytes() int
@@ -36,7 +37,7 @@ type spread struct {
 	wait  sync.WaitGroup
 }
 
-var _ isolated = (*spread)(nil)
+var _ edgewise.Isolated = (*spread)(nil)
 
 func newSpread(list []isolated) *spread {
 	s := &spread{
@@ -178,7 +179,7 @@ func (s *spread) Process() (edgewise.Process, bool) {
 	for _, i := range s.instances {
 		p, _ := i.Process()
 		sum.PID, sum.Reason = cmp.Or(sum.PID, p.PID), cmp.Or(sum.Reason, p.Reason)
-		sum.Evicted = sum.Evicted || p.Evicted
+		sum.Resting = sum.Resting || p.Resting
 		sum.Resident += p.Resident
 		sum.Crashes += p.Crashes
 		sum.Copied += p.Copied

@@ -23,6 +23,8 @@ func (slowedGPU) Usable() ([]edgewise.DeviceInfo, error) { return []edgewise.Dev
 
 func (g slowedGPU) Slowed(edgewise.Device) string { return *g.reason }
 
+func (slowedGPU) Identity() []string { return nil }
+
 func TestTheLowestPriorityStandsBackWhileAGPUIsThrottled(t *testing.T) {
 	reason := ""
 	l := New(Config{Devices: slowedGPU{&reason}})

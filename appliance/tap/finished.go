@@ -11,9 +11,11 @@ import (
 type Finished struct {
 	Model    edgewise.ModelID    // the version that answered, or that the request came to
 	Caller   *edgewise.Principal // nil: not known
-	Request  edgewise.Request    // as the client sent it; its Model is the one that was asked for
+	Request  edgewise.Request    // as the client sent it, but for Each and Stop; its Model is the one that was asked for
 	Response *edgewise.Response  // nil: there is none, Err says why
 	Err      error               // also when there was a response and it could not be delivered
 	Began    time.Time           // when the request had arrived
 	Took     time.Duration
+	// Decoupled is that the version may have any number of responses, which were released when they had been sent.
+	Decoupled bool
 }

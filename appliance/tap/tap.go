@@ -158,7 +158,7 @@ func (t *Tap) On() bool { return t.list.Load() != nil }
 
 // Offer hands a request that has ended to the subscribers that want it, before its tensors and those of its response
 // are released. f is only read; its Response is one that was not released, or nil. A
-// request to a decoupled model is dropped: its responses were released when they had been sent.
+// request to a decoupled model is dropped.
 func (t *Tap) Offer(f Finished) {
 	list := t.list.Load()
 	if list == nil {
@@ -168,7 +168,7 @@ func (t *Tap) Offer(f Finished) {
 	for _, s := range *list {
 		switch {
 		case !s.Wants(f.Model, f.Err):
-		case f.Request.Each != nil, len(s.queue) == cap(s.queue): // a copy takes time of the client's
+		case f.Decoupled, len(s.queue) == cap(s.queue): // a copy takes time of the client's
 			s.dropped.Add(1)
 		default:
 			if c == nil {
@@ -197,6 +197,7 @@ func (t *Tap) copy(f *Finished) *tapped {
 	room := block.Bytes
 	c.Request.Inputs, room = copyTensors(f.Request.Inputs, room)
 	c.Request.Outputs = slices.Clone(f.Request.Outputs)
+	c.Request.Each, c.Request.Stop = nil, nil // those of a client that is gone
 	if f.Response != nil {
 		resp := *f.Response
 		resp.Free = nil

@@ -158,9 +158,30 @@ func TestSubscriptionsMayEndWhileRequestsCome(t *testing.T) {
 func TestARequestWithSeveralResponsesIsDropped(t *testing.T) {
 	p := New(MaxBytes)
 	s := p.Subscribe(Subscriber{Wants: all, Queue: 1, Receive: func(*Finished) { t.Error("it was handed over") }})
-	p.Offer(Finished{Model: tappedModel, Request: edgewise.Request{Each: func(*edgewise.Response) error { return nil }}})
+	p.Offer(Finished{Model: tappedModel, Decoupled: true})
 	s.Close()
 	if received, dropped := s.Counts(); received != 0 || dropped != 1 {
 		t.Errorf("%d received, %d dropped", received, dropped)
 	}
+}
+
+func TestARequestThatTakesSeveralResponsesAndHasOneIsHandedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(MaxBytes)
+		received := 0
+		s := p.Subscribe(Subscriber{Wants: all, Queue: 1, Receive: func(f *Finished) {
+			received++
+			if f.Request.Each != nil || f.Request.Stop != nil {
+				t.Error("a copy of the request may answer the client")
+			}
+		}})
+		p.Offer(Finished{Model: tappedModel, Response: &edgewise.Response{Model: tappedModel}, Request: edgewise.Request{
+			Each: func(*edgewise.Response) error { return nil }, Stop: t.Context(),
+		}})
+		synctest.Wait()
+		s.Close()
+		if received != 1 {
+			t.Errorf("%d received", received)
+		}
+	})
 }

@@ -42,13 +42,14 @@ func Identify(program, release string) Packaging {
 	if Kind(kind) == Container {
 		return Packaging{Container, version}
 	}
-	if values := readRelease(release); values["ID"] == "edgewise" {
+	if values := ReadRelease(release); values["ID"] == "edgewise" {
 		return Packaging{Image, values["VERSION_ID"]}
 	}
 	return Packaging{Package, version}
 }
 
-func readRelease(path string) map[string]string {
+// ReadRelease reads an os-release file; one that cannot be read has no values.
+func ReadRelease(path string) map[string]string {
 	values := map[string]string{}
 	text, err := os.ReadFile(path)
 	if err != nil {

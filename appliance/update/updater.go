@@ -49,6 +49,16 @@ type Status struct {
 	Slots      []Slot
 }
 
+// Next is the version of the slot that the next start takes, where that is not the one that runs; otherwise empty.
+func (s Status) Next() string {
+	for _, slot := range s.Slots {
+		if slot.Name == s.Primary && slot.Name != s.Booted {
+			return slot.Version
+		}
+	}
+	return ""
+}
+
 // Bundle is what a bundle with a valid signature says of itself.
 type Bundle struct {
 	Compatible, Version string

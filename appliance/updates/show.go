@@ -42,6 +42,13 @@ func (u *Updates) Update() admin.SystemUpdate {
 	return s
 }
 
+// Next is the version of the slot that the next start takes, where that is not the one that runs; otherwise empty.
+func (u *Updates) Next() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.status.Next()
+}
+
 // showSlots describes an image. u.mu is held.
 func (u *Updates) showSlots(s *admin.SystemUpdate) {
 	s.Compatible, s.Booted, s.Next = u.status.Compatible, u.status.Booted, u.status.Primary

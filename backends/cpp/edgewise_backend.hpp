@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -469,8 +470,9 @@ class Reader {
 constexpr uint64_t no_block = UINT64_MAX;
 constexpr unsigned most_untaken = 64;  // responses of one call that the server has not given back
 
-// relief_ns is how long a batch may take before another thread reads, in which nothing is seen of a CANCEL or a PING.
-constexpr long relief_ns = 2'000'000;
+// relief_ns is how long a batch may take at least before another thread reads, in which nothing is seen of a CANCEL or a
+// PING, and last_relief_ns how long at most.
+constexpr int64_t relief_ns = 2'000'000, last_relief_ns = 4'000'000;
 
 class Connection {
  public:
@@ -510,11 +512,20 @@ class Connection {
     std::lock_guard<std::mutex> lock(sending_);
     send_pending();
   }
-  // relieve lets another thread read after a time, unless one does.
-  void relieve(long nanoseconds) {
-    itimerspec when{};
-    when.it_value.tv_nsec = nanoseconds;
-    timerfd_settime(timer_, 0, &when, nullptr);
+  // postpone lets another thread read in relief_ns to last_relief_ns, unless one does: many batches of that time set the
+  // timer once.
+  void postpone() {
+    timespec clock{};
+    clock_gettime(CLOCK_MONOTONIC, &clock);
+    int64_t now = clock.tv_sec * INT64_C(1'000'000'000) + clock.tv_nsec;
+    if (expires_ - now >= relief_ns) return;
+    expires_ = now + last_relief_ns;
+    expire_in(last_relief_ns);
+  }
+  // relieve lets another thread read now, unless one does.
+  void relieve() {
+    expire_in(1);
+    expires_ = 0;  // the next batch sets the timer again
   }
   void await_relief() {
     uint64_t times = 0;
@@ -553,7 +564,7 @@ class Connection {
           ++*open;
           return offset;
         }
-      relieve(1);
+      relieve();
       changed_.wait(lock);
     }
   }
@@ -588,9 +599,15 @@ class Connection {
   bool gone_ = false;
   std::string pending_;  // frames that were not sent
   int timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+  std::atomic<int64_t> expires_{0};  // when the timer does, or would if it had not since
   std::vector<char> inbox_ = std::vector<char>(16 << 10);
   size_t from_ = 0, to_ = 0;  // what stands in inbox_ and was not returned
 
+  void expire_in(int64_t nanoseconds) {
+    itimerspec when{};
+    when.it_value.tv_nsec = nanoseconds;
+    timerfd_settime(timer_, 0, &when, nullptr);
+  }
   void send_pending() {
     for (size_t sent = 0; sent < pending_.size();) {
       auto n = ::send(socket, pending_.data() + sent, pending_.size() - sent, MSG_NOSIGNAL);
@@ -916,7 +933,7 @@ class Server {
     while (next(*model)) {
     }
     ::shutdown(connection.socket, SHUT_RD);
-    connection.relieve(1);
+    connection.relieve();
     other.join();
     model.reset();
     return 0;
@@ -933,7 +950,7 @@ class Server {
     auto& answer = answers_[number];
     lock.unlock();
     connection.send(Writer(42).u64(number).text(json));
-    connection.relieve(1);
+    connection.relieve();
     lock.lock();
     changed_.wait(lock, [&] { return !answer.empty() || stopped_; });
     auto text = std::move(answer);
@@ -986,7 +1003,7 @@ class Server {
     Run run = std::move(runs_.front());
     runs_.pop_front();
     lock.unlock();
-    connection.relieve(relief_ns);
+    connection.postpone();
     try {
       execute(model, run.batch);
       run.batch.calls.clear();
@@ -1159,7 +1176,7 @@ inline void Server::exec(Execution e, const std::function<void(const Reply&)>& e
   placed.sent();
   connection.send(frame);
   while (!forget.done) {
-    connection.relieve(1);
+    connection.relieve();
     lock.lock();
     changed_.wait(lock, [&] { return !queue.empty() || stopped_ || !goes_on(); });
     if (queue.empty()) throw Error(Code::Cancelled, "the request was cancelled");

@@ -15,9 +15,10 @@ MODULES = ("ai_edge_litert.interpreter", "tflite_runtime.interpreter", "tensorfl
 
 
 def interpreter_class():
+    """Return the class, and the package that has it."""
     for name in MODULES:
         try:
-            return importlib.import_module(name).Interpreter
+            return importlib.import_module(name).Interpreter, name.partition(".")[0]
         except ModuleNotFoundError:
             continue
     raise edgewise_backend.BackendError(
@@ -41,7 +42,8 @@ class LiteRT(edgewise_batches.Model):
         path = os.path.join(start["directory"], name)
         if not os.path.exists(path):
             raise edgewise_backend.BackendError("the file %s is missing" % name, edgewise_backend.NOT_FOUND)
-        self.interpreter = interpreter_class()(model_path=path, num_threads=start.get("threads") or 1)
+        interpreter, package = interpreter_class()
+        self.interpreter = interpreter(model_path=path, num_threads=start.get("threads") or 1)
         signatures = self.interpreter.get_signature_list()
         self.runner = None
         if signatures:
@@ -56,7 +58,10 @@ class LiteRT(edgewise_batches.Model):
         self.inputs, self.outputs = inputs, outputs
         sides = inputs, outputs
         tensors = [[self._describe(*detail) for detail in side.items()] for side in sides]
-        return edgewise_batches.ready(self.configuration, *tensors)
+        note = "LiteRT (%s %s) on the CPU, %s" % (
+            package, edgewise_batches.version_of(package), "signature " + wanted if signatures else "no signature"
+        )
+        return dict(edgewise_batches.ready(self.configuration, *tensors), note=note)
 
     @staticmethod
     def _describe(name, detail):
@@ -76,4 +81,5 @@ class LiteRT(edgewise_batches.Model):
 
 
 if __name__ == "__main__":
+    edgewise_backend.check("numpy", "ai_edge_litert|tflite_runtime|tensorflow")
     edgewise_backend.serve(LiteRT())

@@ -248,6 +248,8 @@ class Text : public edgewise::Model {
   uint64_t memory() override { return runtime_.size(model_.get()); }
 
  private:
+  std::string note() const;
+
   llama::Runtime runtime_;
   std::unique_ptr<llama::Model, void (*)(llama::Model*)> model_;
   std::unique_ptr<llama::Context, void (*)(llama::Context*)> context_;
@@ -361,7 +363,17 @@ std::string Text::signature() {
     inputs += "," + tensor(name, type, "1", true);
   inputs += "," + tensor("stop", "STRING", "-1", true);
   return "{\"inputs\":[" + inputs + "],\"outputs\":[" + tensor("text_output", "STRING", "1", false) +
-         "],\"max_batch_size\":0,\"decoupled\":true}";
+         "],\"max_batch_size\":0,\"decoupled\":true,\"note\":" + edgewise::Json::quote(note()) + "}";
+}
+
+// note says what runs the model.
+std::string Text::note() const {
+  char kind[128] = "";
+  runtime_.describe(model_.get(), kind, sizeof kind);
+  std::string text = std::string("llama.cpp ") + runtime_.version() + ", " + kind;
+  for (size_t i = 0; i < runtime_.devices(); i++)
+    text += (i ? ", " : " on ") + std::string(runtime_.device_description(runtime_.device(i)));
+  return text;
 }
 
 // ---- From a call to a generation

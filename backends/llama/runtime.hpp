@@ -61,6 +61,9 @@ constexpr size_t context_tokens = 0, batch_tokens = 4, step_tokens = 8, sequence
 
 struct Runtime {
   void (*load_plugins)(const char* directory);
+  size_t (*devices)();
+  const void* (*device)(size_t);
+  const char* (*device_description)(const void*);
   const char* (*version)();
   void (*log)(void (*)(int level, const char* text, void* data), void* data);
   void (*begin)();
@@ -73,6 +76,7 @@ struct Runtime {
   const Vocabulary* (*vocabulary)(const Model*);
   int32_t (*trained_tokens)(const Model*);
   uint64_t (*size)(const Model*);
+  int32_t (*describe)(const Model*, char* buffer, size_t length);
   bool (*has_encoder)(const Model*);
   const char* (*chat_template)(const Model*, const char* name);
   int32_t (*apply_template)(const char* text, const Message*, size_t count, bool assistant, char* buffer,
@@ -99,6 +103,9 @@ struct Runtime {
     void* ggml = open(folder + "/libggml.v0.5.0.so");
     void* lib = open(folder + "/libllama.v0.5.0.so");
     find(ggml, "ggml_backend_load_all_from_path", load_plugins);
+    find(ggml, "ggml_backend_dev_count", devices);
+    find(ggml, "ggml_backend_dev_get", device);
+    find(ggml, "ggml_backend_dev_description", device_description);
     find(lib, "llama_version", version);
     find(lib, "llama_log_set", log);
     find(lib, "llama_backend_init", begin);
@@ -111,6 +118,7 @@ struct Runtime {
     find(lib, "llama_model_get_vocab", vocabulary);
     find(lib, "llama_model_n_ctx_train", trained_tokens);
     find(lib, "llama_model_size", size);
+    find(lib, "llama_model_desc", describe);
     find(lib, "llama_model_has_encoder", has_encoder);
     find(lib, "llama_model_chat_template", chat_template);
     find(lib, "llama_chat_apply_template", apply_template);

@@ -42,7 +42,8 @@ class OpenVINO(edgewise_batches.Model):
             if name in known:
                 settings[name] = self.parameter(name)
         self.compiled = self.core.compile_model(self.model, "CPU", settings)
-        return ready
+        name = self.core.get_property("CPU", "FULL_DEVICE_NAME")
+        return dict(ready, note="OpenVINO %s on the CPU (%s)" % (edgewise_batches.version_of("openvino"), name))
 
     def run(self, inputs):
         results = self.compiled(inputs)
@@ -50,4 +51,5 @@ class OpenVINO(edgewise_batches.Model):
 
 
 if __name__ == "__main__":
+    edgewise_backend.check("numpy", "openvino")
     edgewise_backend.serve(OpenVINO())

@@ -26,7 +26,7 @@ import collections
 import contextvars
 import ctypes
 import functools
-import importlib
+import importlib.util
 import json
 import mmap
 import os
@@ -35,6 +35,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 import traceback
 import weakref
 
@@ -43,7 +44,8 @@ LONGEST_FRAME = 1 << 20
 ALIGNMENT = 64
 UNTAKEN_RESPONSES = 64  # of one call, that the appliance has not taken
 LONGEST_TEXT = 64 << 10  # of an error or a log line, in bytes
-RELIEF = 2_000_000  # ns that a batch may take before another thread reads, in which no CANCEL or PING is seen
+# ns that a batch may take before another thread reads, in which no CANCEL or PING is seen: at least, and at most
+RELIEF, LAST_RELIEF = 2_000_000, 4_000_000
 
 # from the appliance
 START, RUN, CANCEL, TAKEN, REPLY, STOP, PING, ANSWER, CHECK = range(1, 10)
@@ -82,7 +84,10 @@ _NAMES = {
 _U8, _U16, _U32, _U64 = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<Q")
 _I64, _F64 = struct.Struct("<q"), struct.Struct("<d")
 _HEAD = struct.Struct("<IB")
+_NUMBERED = struct.Struct("<IBQ")  # a whole frame of a number
 _RUN = struct.Struct("<QBH")
+_NAMED = struct.Struct("<QH")  # a number, and the length of the text behind it
+_COUNTED = struct.Struct("<IQQH")  # _NUMBERS, and how many parameters follow
 _NUMBERS = struct.Struct("<IQQ")  # flags, priority and timeout of a request
 _RESPONSE = struct.Struct("<QB")
 _ERROR = struct.Struct("<BI")
@@ -131,6 +136,16 @@ class Backend:
 
     def unload(self):
         """Release what the model holds. The process ends after it."""
+
+
+def check(*packages):
+    """With the argument --check, say which packages are missing and exit; "a|b" is either. Nothing is imported."""
+    if sys.argv[1:] != ["--check"]:
+        return
+    missing = [names for names in packages if not any(map(importlib.util.find_spec, names.split("|")))]
+    if missing:
+        print("%s lacks the package %s" % (sys.executable, ", ".join(missing).replace("|", " or ")))
+    sys.exit(1 if missing else 0)
 
 
 def serve(backend):
@@ -253,6 +268,11 @@ def frame(kind, *parts):
     return _HEAD.pack(1 + len(body), kind) + body
 
 
+def numbered(kind, number):
+    """Return a frame of nothing but a number."""
+    return _NUMBERED.pack(1 + _U64.size, kind, number)
+
+
 def string(value):
     """Return a string of at most 65,535 bytes."""
     data = value.encode() if isinstance(value, str) else value
@@ -337,13 +357,32 @@ class _Cursor:
 
     def tensors(self):
         """Read tensors as (name, data type, shape, offset, size)."""
-        tensors = []
-        for _ in range(self.unpack(_U16)[0]):
-            name = self.string()
-            datatype, dimensions = self.take(2)
-            shape = self.unpack(_DIMENSIONS[dimensions])
-            tensors.append((name, datatype, shape) + self.unpack(_PLACE))
+        data, at, tensors = self.data, self.at + _U16.size, []
+        for _ in range(_U16.unpack_from(data, self.at)[0]):
+            begin = at + _U16.size
+            at = begin + _U16.unpack_from(data, at)[0]
+            name, dimensions = data[begin:at].decode(), _DIMENSIONS[data[at + 1]]
+            shape = dimensions.unpack_from(data, at + 2)
+            place = at + 2 + dimensions.size
+            tensors.append((name, data[at], shape) + _PLACE.unpack_from(data, place))
+            at = place + _PLACE.size
+        self.at = at
         return tensors
+
+    def numbered(self):
+        """Read a number and a string."""
+        number, size = self.unpack(_NAMED)
+        return number, self.take(size).decode() if size else ""
+
+    def request(self):
+        """Read a request: correlation, flags, priority, timeout, parameters, wanted outputs and inputs."""
+        number, name = self.numbered()
+        flags, priority, timeout, count = self.unpack(_COUNTED)
+        values = {}
+        if count:
+            self.at -= _U16.size
+            values = self.parameters()
+        return name or number, flags, priority, timeout, values, self.strings(), self.tensors()
 
     def error(self):
         code, length = self.unpack(_ERROR)
@@ -407,9 +446,10 @@ class Server:
         self._blocks = _Blocks(start["output_bytes"])
         self._sending = threading.Lock()
         self._pending = []  # frames that go with the next one
-        self._turn = threading.Condition(threading.Lock())  # guards the next two
+        self._turn = threading.Lock()  # guards the next three
         self._jobs = collections.deque()  # functions for the main thread; None ends it
         self._reading = False  # a thread reads
+        self._passed = None  # a lock that the main thread waits for, until the other thread has read a job
         self._arrived = []  # jobs; of the thread that reads, as the next two
         self._rest = b""  # of what was received, the beginning of a frame
         self._handlers = {
@@ -423,7 +463,7 @@ class Server:
             CHECK: self._check,
         }
         self._timer = _Timer()
-        self._calls = weakref.WeakValueDictionary()  # open ones, for CANCEL
+        self._calls = {}  # references to open ones, for CANCEL: a call that the model lets go of ends
         self._numbers = threading.Lock()
         self._last = 0
         self._execs = {}
@@ -440,29 +480,35 @@ class Server:
             if job is None:
                 self._backend.unload()
                 return
-            self._timer.set(RELIEF)
+            self._timer.postpone()
             job()
             del job  # or the calls of the last batch would live until the next one
 
     def _next(self):
-        with self._turn:
-            while not self._jobs:
-                if self._reading:
-                    self._turn.wait()
-                else:
-                    self._read()
-            return self._jobs.popleft()
+        while True:
+            with self._turn:
+                if self._jobs:
+                    return self._jobs.popleft()
+                mine, self._reading = not self._reading, True
+                if not mine:
+                    passed = self._passed = threading.Lock()
+                    passed.acquire()
+            if mine:
+                self._read()
+            else:
+                passed.acquire()
 
     def _relieve(self):
         while True:
             self._timer.wait()
             with self._turn:
-                if not self._reading:
-                    self._read()
+                mine, self._reading = not self._reading, True
+            if mine:
+                self._read()
 
     def await_frames(self):
         """Say that the caller waits for something that the appliance sends."""
-        self._timer.set(1)
+        self._timer.expire()
 
     def submit(self, function):
         """Let the main thread, which calls this, call a function when it has done what was asked before."""
@@ -592,13 +638,13 @@ class Server:
         except BaseException:
             self._blocks.release(block)
             raise
+        if flags & FINAL:
+            self._calls.pop(call.number, None)
 
     # --- what the appliance sends ---
 
     def _read(self):
-        """Read frames until there is a job. The caller holds the turn. The end of the appliance is that of the process."""
-        self._reading = True
-        self._turn.release()
+        """Read frames until there is a job. The caller has set _reading. The end of the appliance is that of the process."""
         try:
             while not self._arrived:
                 data = self._connection.recv(1 << 18)
@@ -610,11 +656,13 @@ class Server:
         except BaseException:
             traceback.print_exc()
             leave(1)
-        self._turn.acquire()
-        self._reading = False
-        self._jobs += self._arrived
-        self._arrived.clear()
-        self._turn.notify_all()
+        with self._turn:
+            self._reading = False
+            self._jobs += self._arrived
+            self._arrived.clear()
+            passed, self._passed = self._passed, None
+        if passed:
+            passed.release()
 
     def _frames(self, data):
         """Handle the whole frames of data, and return what is left of it."""
@@ -637,7 +685,7 @@ class Server:
         run, flags, count = cursor.unpack(_RUN)
         calls = [Call(self, cursor) for _ in range(count)]
         for call in calls:
-            self._calls[call.number] = call
+            self._calls[call.number] = weakref.ref(call)
         self._arrived.append(functools.partial(self._batch, run, calls))
 
     def _batch(self, run, calls):
@@ -649,12 +697,12 @@ class Server:
                     block = tensor[3] if block is None else min(block, tensor[3])
             call.inputs = read_tensors(self._inputs, call.tensors)
         if block is not None:
-            self.send(frame(READ, _U64.pack(block)), wait=True)
+            self.send(numbered(READ, block), wait=True)
         try:
             self._backend.execute(calls)
         except BaseException as error:  # a model may call sys.exit
             self.fail(calls, error_code(error), explain(error, self.start))
-        self.send(frame(DONE, _U64.pack(run)))
+        self.send(numbered(DONE, run))
 
     def fail(self, calls, code, message):
         """Fail all calls that have no last answer."""
@@ -662,8 +710,13 @@ class Server:
             if not call.ended:
                 call.fail(message, code, wait=True)
 
+    def forget_call(self, number):
+        """Forget a call that nobody can answer any more."""
+        self._calls.pop(number, None)
+
     def _cancel(self, cursor):
-        call = self._calls.get(cursor.unpack(_U64)[0])
+        reference = self._calls.get(cursor.unpack(_U64)[0])
+        call = reference and reference()
         if call is not None:
             call.cancelled = True
             self._blocks.wake()
@@ -687,12 +740,12 @@ class Server:
         outputs = read_tensors(self._inputs, tensors) if copy else []
         blocks = [offset for _, _, _, offset, size in tensors if size]
         if blocks:
-            self.send(frame(READ, _U64.pack(min(blocks))))
+            self.send(numbered(READ, min(blocks)))
         return Reply(outputs, error, values, model, version, bool(flags & FINAL))
 
     def drop(self, number):
         """Let the appliance end a request whose replies nobody reads."""
-        self.send(frame(DROP, _U64.pack(number)))
+        self.send(numbered(DROP, number))
 
     def forget(self, number, frames, dropped):
         """End a request whose replies nobody reads any more, and give back the memory of those that have come."""
@@ -728,7 +781,7 @@ class Server:
 
 
 class _Timer:
-    """Wakes a thread at a time, and costs those that set it again no more than a system call."""
+    """Wakes a thread when it was not postponed for a time. Many batches of a time postpone it by one system call."""
 
     _Spec = ctypes.c_long * 4  # struct itimerspec: seconds and nanoseconds of the interval, and of the first time
 
@@ -736,10 +789,20 @@ class _Timer:
         system = ctypes.PyDLL(None)  # whose calls are so short that they keep the interpreter's lock
         self._descriptor = system.timerfd_create(1, os.O_CLOEXEC)  # CLOCK_MONOTONIC
         self._settime = system.timerfd_settime
-        self._times = {nanoseconds: self._Spec(0, 0, 0, nanoseconds) for nanoseconds in (1, RELIEF)}
+        self._soon, self._later = (self._Spec(0, 0, 0, nanoseconds) for nanoseconds in (1, LAST_RELIEF))
+        self._expires = 0  # when it does, or would if it had not expired since
 
-    def set(self, nanoseconds):
-        self._settime(self._descriptor, 0, self._times[nanoseconds], None)
+    def postpone(self):
+        """Let it expire in RELIEF to LAST_RELIEF."""
+        now = time.monotonic_ns()
+        if self._expires - now < RELIEF:
+            self._expires = now + LAST_RELIEF
+            self._settime(self._descriptor, 0, self._later, None)
+
+    def expire(self):
+        """Let it expire now."""
+        self._settime(self._descriptor, 0, self._soon, None)
+        self._expires = 0  # the next one who postpones it sets it again
 
     def wait(self):
         os.read(self._descriptor, 8)
@@ -768,14 +831,16 @@ class Call:
     def __init__(self, server, cursor):
         self._server = server
         self.ended = True  # until it is read
-        (self.number,) = cursor.unpack(_U64)
-        self.id = cursor.string()
-        (number,) = cursor.unpack(_U64)
-        self.correlation = cursor.string() or number
-        self.flags, self.priority, self.timeout = cursor.unpack(_NUMBERS)
-        self.parameters = cursor.parameters()
-        self.wanted = cursor.strings()
-        self.tensors = cursor.tensors()
+        self.number, self.id = cursor.numbered()
+        (
+            self.correlation,
+            self.flags,
+            self.priority,
+            self.timeout,
+            self.parameters,
+            self.wanted,
+            self.tensors,
+        ) = cursor.request()
         self.inputs = None
         self.cancelled = False
         self.ended = False
@@ -811,6 +876,7 @@ class Call:
 
 def _abandoned(server, number):
     """Fail a call that the model has let go of: nobody can answer it any more."""
+    server.forget_call(number)
     message = "the model released the request without its last response"
     server.send(frame(RESPONSE, _RESPONSE.pack(number, FINAL | ERROR), _U8.pack(INTERNAL), text(message), b"\0\0\0\0"))
 
@@ -905,7 +971,9 @@ class _Blocks:
         self._free = [(0, size)] if size else []  # (offset, size), in order
         self._used = {}  # offset -> (size, call number or None)
         self._untaken = {}  # call number -> blocks
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()  # guards all of these
+        self._changed = threading.Condition(self._lock)
+        self._waiting = 0  # threads
 
     def allocate(self, size, call, before_waiting):
         """Return the offset of a block. Waits until there is one, and the call has fewer than 64 in use.
@@ -915,7 +983,7 @@ class _Blocks:
         if size > self._size:
             raise BackendError("tensors of %d bytes do not fit into the output memory of %d bytes" % (size, self._size))
         owner = None if call is None else call.number
-        with self._changed:
+        with self._lock:
             while True:
                 offset = self._find(size) if self._untaken.get(owner, 0) < UNTAKEN_RESPONSES else None
                 if offset is not None:
@@ -926,11 +994,13 @@ class _Blocks:
                 if call is not None and call.cancelled:
                     raise _NobodyWaits()
                 before_waiting()
+                self._waiting += 1
                 self._changed.wait()
+                self._waiting -= 1
 
     def wake(self):
         """Let those who wait see that their call was cancelled."""
-        with self._changed:
+        with self._lock:
             self._changed.notify_all()
 
     def _find(self, size):
@@ -947,7 +1017,7 @@ class _Blocks:
         """Free a block. None is no block."""
         if offset is None:
             return
-        with self._changed:
+        with self._lock:
             if offset not in self._used:
                 raise ProtocolError("no block begins at %d" % offset)
             size, owner = self._used.pop(offset)
@@ -956,7 +1026,8 @@ class _Blocks:
                 if not self._untaken[owner]:
                     del self._untaken[owner]
             self._merge(offset, size)
-            self._changed.notify_all()
+            if self._waiting:
+                self._changed.notify_all()
 
     def _merge(self, offset, size):
         i = bisect.bisect(self._free, (offset, 0))

@@ -10,6 +10,9 @@ With max_batch_size above 0 the inputs of the calls of a batch are joined along 
 gets its part of the outputs. Without it the model is run once for each call.
 """
 
+import importlib.metadata
+import sys
+
 import edgewise_backend
 
 TYPES = {
@@ -42,6 +45,15 @@ def type_of(dtype):
         edgewise_backend.use_numpy()
     kind = edgewise_backend.np.dtype(dtype)
     return "TYPE_STRING" if kind.kind in "SUO" else type_name(kind) or "TYPE_INVALID"
+
+
+def version_of(package):
+    """Return the version of an installed package, "of an unknown version" when it says none."""
+    module = sys.modules.get(package)
+    try:
+        return getattr(module, "__version__", None) or importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "of an unknown version"
 
 
 def ready(configuration, inputs, outputs, size=4):

@@ -325,4 +325,5 @@ def _why_not(folder, version):
 
 if __name__ == "__main__":
     # models import this module's neighbours by their own names, and this one by none
+    wire.check("numpy")  # unless the environments of all models have it
     wire.serve(Models())

@@ -398,9 +398,9 @@ class InferenceRequest:
         request._model, request._version, request._timeout = "", -1, call.timeout
         request._inputs = [Tensor._of(*tensor) for tensor in call.inputs]
         request._outputs = call.wanted or list(_Process.outputs)
-        context = call.parameters.pop(_TRACE, None)
+        request._context = call.parameters.pop(_TRACE, None)
         request._parameters = call.parameters
-        request._trace = InferenceTrace(call.number, None if context is None else json.dumps({"traceparent": context}))
+        request._trace = None  # made when it is asked for
         request._call = call
         request._sender = InferenceResponseSender(call, frozenset(request._outputs))
         request._release = TRITONSERVER_REQUEST_RELEASE_ALL
@@ -428,6 +428,9 @@ class InferenceRequest:
         return json.dumps(self._parameters)
 
     def trace(self):
+        if self._trace is None:
+            context = None if self._context is None else json.dumps({"traceparent": self._context})
+            self._trace = InferenceTrace(self._call.number, context)
         return self._trace
 
     def requested_output_names(self):
@@ -459,7 +462,7 @@ class InferenceRequest:
                     self._outputs,
                     self._version,
                     decoupled,
-                    call=self._trace._call or wire.current_call.get(),
+                    call=self.trace()._call or wire.current_call.get(),
                     id=self._id,
                     correlation=self._correlation,
                     flags=self._flags,

@@ -38,6 +38,9 @@ class PyTorch(edgewise_batches.Model):
         global torch
         import torch
 
+        self.device = device(start)
+        self.model.to(self.device)
+
         torch.set_num_threads(int(self.parameter("INTRA_OP_THREAD_COUNT") or start.get("threads") or 1))
         if self.parameter("INTER_OP_THREAD_COUNT"):
             torch.set_num_interop_threads(int(self.parameter("INTER_OP_THREAD_COUNT")))
@@ -53,7 +56,8 @@ class PyTorch(edgewise_batches.Model):
         self.arguments = arguments(self.model)
         self._name_inputs()
         self._name_outputs()
-        return {"note": "PyTorch %s, %s" % (torch.__version__, signature(self.model))}
+        where = "" if self.device.type == "cpu" else " on " + torch.cuda.get_device_name(self.device)
+        return {"note": "PyTorch %s%s, %s" % (torch.__version__, where, signature(self.model))}
 
     def _name_inputs(self):
         """Find out which input is which argument: by name, by the number at its end, otherwise in the order of all."""
@@ -105,7 +109,7 @@ class PyTorch(edgewise_batches.Model):
         if array.dtype == object:
             return [element.decode() if isinstance(element, bytes) else str(element) for element in array.ravel()]
         try:
-            return torch.from_numpy(array)
+            return torch.from_numpy(array).to(self.device)
         except TypeError:
             kind = edgewise_batches.type_name(array.dtype)
             raise edgewise_backend.BackendError(
@@ -116,7 +120,7 @@ class PyTorch(edgewise_batches.Model):
         """Return a tensor, or a list of strings, as an array."""
         np = edgewise_backend.np
         if isinstance(value, torch.Tensor):
-            value = value.detach().contiguous()
+            value = value.detach().cpu().contiguous()
             if value.dtype == torch.bfloat16:
                 return value.view(torch.int16).numpy().view(np.uint16)
             return value.numpy()
@@ -127,6 +131,18 @@ class PyTorch(edgewise_batches.Model):
         raise edgewise_backend.BackendError(
             "output '%s' is neither a tensor nor a list of strings, but %s" % (name, type(value).__name__)
         )
+
+
+def device(start):
+    """Return where the instance runs."""
+    if start["instance"]["kind"] != "KIND_GPU":
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        why = "has no CUDA" if torch.version.cuda is None else "finds no GPU"
+        raise edgewise_backend.BackendError(
+            "its instance group asks for a GPU, and PyTorch %s %s" % (torch.__version__, why), edgewise_backend.UNSUPPORTED
+        )
+    return torch.device("cuda", int(start["instance"].get("device", 0)))
 
 
 def read(start):
@@ -173,6 +189,7 @@ def signature(model):
 
 
 if __name__ == "__main__":
+    edgewise_backend.check("numpy", "torch")
     try:
         import torch  # before START, which a spare process waits for
     except ModuleNotFoundError:

@@ -40,7 +40,9 @@ class TensorFlow(edgewise_batches.Model):
         self.function = self.model.signatures[signature]
         sides = self.function.structured_input_signature[1], self.function.structured_outputs
         tensors = [[self._describe(*spec) for spec in side.items()] for side in sides]
-        return edgewise_batches.ready(self.configuration, *tensors)
+        devices = ", ".join(device.name.rpartition("physical_device:")[2] for device in tf.config.list_physical_devices())
+        note = "TensorFlow %s on %s, signature %s" % (edgewise_batches.version_of("tensorflow"), devices, signature)
+        return dict(edgewise_batches.ready(self.configuration, *tensors), note=note)
 
     @staticmethod
     def _describe(name, spec):
@@ -52,4 +54,5 @@ class TensorFlow(edgewise_batches.Model):
 
 
 if __name__ == "__main__":
+    edgewise_backend.check("numpy", "tensorflow")
     edgewise_backend.serve(TensorFlow())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"runtime"
@@ -8,6 +9,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/backend"
@@ -90,7 +92,11 @@ func gpus(w io.Writer, r *gpu.Report) {
 		if !d.Used {
 			state = "not used: " + d.Reason
 		}
-		fmt.Fprintf(w, "%-10s %s, compute capability %s, %s; %s\n", d.Name, d.Description, d.Capability,
+		what := "compute capability " + d.Capability
+		if d.Device.Kind == edgewise.Vulkan {
+			what = fmt.Sprintf("%s, %s, driver %s", d.Vendor, d.Type, d.Driver)
+		}
+		fmt.Fprintf(w, "%-10s %s, %s, %s; %s\n", d.Name, d.Description, what,
 			humanize.IBytes(uint64(d.MemoryTotal)), state)
 	}
 	for _, line := range [][2]string{
@@ -103,6 +109,9 @@ func gpus(w io.Writer, r *gpu.Report) {
 		if line[1] != "" {
 			fmt.Fprintf(w, "%-10s %s\n", line[0], line[1])
 		}
+	}
+	for _, d := range r.Vulkan {
+		fmt.Fprintf(w, "vulkan     %s: %s\n", d.Manifest, cmp.Or(d.Problem, fmt.Sprintf("%d devices, %s", len(d.Devices), d.Loader)))
 	}
 	for _, l := range r.Libraries {
 		where := l.Path

@@ -14,12 +14,19 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/update"
+	"github.com/edgewise-ai/edgewise/appliance/update/driver"
 	"github.com/edgewise-ai/edgewise/appliance/update/helper"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 )
 
 // helperLinger is how long the helper waits for the next question before it ends; systemd starts it again.
 const helperLinger = time.Minute
+
+// Where the helper has its files, and the public keys of releases are.
+const (
+	helperFolder = "/var/lib/edgewise-update"
+	releaseKeys  = "/usr/share/edgewise/keys"
+)
 
 // helper is the privileged part of a box, which systemd runs.
 func (p *program) helper() *cobra.Command {
@@ -44,6 +51,7 @@ func (p *program) helper() *cobra.Command {
 				return edgewise.Errorf("helper", edgewise.Internal, "%w", err)
 			}
 			c.User, c.Image = uint32(id), update.Identify(program, "/etc/os-release").Kind == update.Image
+			c.System = driver.Running("/etc/os-release", "/proc/cmdline")
 			l, linger, err := helperListener(listen)
 			if err != nil {
 				return err
@@ -57,8 +65,8 @@ func (p *program) helper() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&listen, "listen", "", "socket to listen at; default: the one that systemd hands over")
 	cmd.Flags().StringVar(&name, "user", "edgewise", "user who may ask")
-	cmd.Flags().StringVar(&c.Folder, "state", "/var/lib/edgewise-update", "folder of root's for packages")
-	cmd.Flags().StringVar(&c.Keys, "keys", "/usr/share/edgewise/keys", "folder with the public keys of releases")
+	cmd.Flags().StringVar(&c.Folder, "state", helperFolder, "folder of root's for packages")
+	cmd.Flags().StringVar(&c.Keys, "keys", releaseKeys, "folder with the public keys of releases")
 	cmd.Flags().StringVar(&c.Data, "data", "/var/lib/edgewise", "data folder of the box")
 	return cmd
 }

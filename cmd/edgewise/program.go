@@ -14,12 +14,17 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/backend"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/capacity"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/export"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/fleet"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/golden"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/model"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/recording"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/rollout"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/roofline"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/settings"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/tune"
 )
 
 // Exit codes, as the help text tells them.
@@ -148,7 +153,9 @@ func (p *program) root() *cobra.Command {
 		return cli.Usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(p.serve(), model.Command(&p.Program), golden.Command(&p.Program), backend.Command(&p.Program), rollout.Command(&p.Program),
-		recording.Command(&p.Program), recording.Replay(&p.Program), p.infer(), p.perf(), p.step(),
-		p.demo(), p.doctor(), p.update(), p.user(), p.helper(), p.configuration(), p.version())
+		recording.Command(&p.Program), recording.Replay(&p.Program), tune.Command(&p.Program), roofline.Command(&p.Program),
+		capacity.Command(&p.Program), export.Command(&p.Program), p.infer(),
+		p.perf(), p.step(), fleet.Command(&p.Program), p.demo(), p.doctor(), p.update(), p.driver(),
+		p.user(), p.helper(), p.configuration(), p.version())
 	return root
 }

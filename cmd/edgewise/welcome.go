@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/edgewise-ai/edgewise/appliance"
+	"github.com/edgewise-ai/edgewise/appliance/access"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/cli"
 )
@@ -36,7 +37,7 @@ func (p *program) hooks(c config.Config, hint string) appliance.Hooks {
 		Ready: func() {
 			fmt.Fprintln(p.Out, "ready")
 			if hint == demoHints {
-				demoHint(p.Out, welcome, server, filepath.Join(c.DataDir, appliance.TokenFile))
+				demoHint(p.Out, welcome, server, filepath.Join(c.DataDir, access.TokenFile))
 			}
 		},
 	}

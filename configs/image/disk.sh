@@ -34,7 +34,7 @@ find "$work/esp" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 cat >"$work/genimage.cfg" <<CFG
 image esp.vfat {
   vfat { label = "EDGEWISE" extraargs = "-i ED6E0001 --invariant" }
-  size = 64M
+  size = 160M
   mountpoint = "/"
 }
 image edgewise.img {

@@ -1,15 +1,16 @@
 #!/bin/bash
 # Makes a slot: the read-only system with the box and the demo in it.
 #
-#   configs/image/slot.sh VERSION DEB CA CACHE OUT      e.g. 0.1.0 dist/packages/edgewise_0.1.0_amd64.deb ca.pem .cache/image dist/image
+#   configs/image/slot.sh VERSION DEB CA CACHE OUT DRIVERS     e.g. 0.1.0 dist/packages/edgewise_0.1.0_amd64.deb ca.pem .cache/image dist/image dist/drivers
 #
+# DRIVERS is a folder of driver extensions, which are not in the slot: it has a list of them, by which the page says what a device needs.
 # CA is the certificate of the authority whose bundles the slot will take. The slot is OUT/slot-VERSION.squashfs; the same
 # inputs make the same bytes. ARCH is amd64 or arm64, and CACHE and OUT are one architecture's. gzip is read several times faster than xz at each start; COMPRESSION=xz is smaller to download.
 set -euo pipefail
 umask 022
 
 here=$(cd "$(dirname "$0")" && pwd)
-version=$1 deb=$(realpath "$2") ca=$3 cache=$4 out=$5
+version=$1 deb=$(realpath "$2") ca=$3 cache=$4 out=$5 drivers=$6
 : "${SOURCE_DATE_EPOCH:?}"
 export SOURCE_DATE_EPOCH
 root=$out/root
@@ -42,12 +43,12 @@ ln -sf /run/systemd/resolve/stub-resolv.conf "$root/etc/resolv.conf"
 : >"$root/etc/machine-id"
 rm -f "$root/var/lib/dbus/machine-id"
 rm -f "$root/usr/lib/os-release"
-printf 'PRETTY_NAME="Edgewise %s"\nNAME=Edgewise\nID=edgewise\nID_LIKE=debian\nVERSION_ID=%s\nIMAGE_ID=edgewise\nIMAGE_VERSION=%s\n' \
-	"$version" "$version" "$version" >"$root/usr/lib/os-release"
+printf 'PRETTY_NAME="Edgewise %s"\nNAME=Edgewise\nID=edgewise\nID_LIKE=debian\nVERSION_ID=%s\nIMAGE_ID=edgewise\nIMAGE_VERSION=%s\nSYSEXT_LEVEL=debian-%s\n' \
+	"$version" "$version" "$version" "$(cut -d. -f1 "$root/etc/debian_version")" >"$root/usr/lib/os-release"
 ln -sf ../usr/lib/os-release "$root/etc/os-release"
 touch "$root/usr/lib/clock-epoch"
 
-for unit in edgewise edgewise-factory-reset edgewise-reset-done edgewise-machine-id edgewise-setup edgewise-commit edgewise-try edgewise-demo \
+for unit in edgewise edgewise-factory-reset edgewise-reset-done edgewise-machine-id edgewise-setup edgewise-commit edgewise-try edgewise-demo edgewise-drivers \
 	edgewise-console systemd-networkd systemd-resolved systemd-timesyncd avahi-daemon nftables; do
 	systemctl --root="$root" --quiet enable $unit.service
 done
@@ -55,6 +56,15 @@ if [ -f "$root/usr/lib/systemd/system/edgewise-helper.socket" ]; then systemctl 
 systemctl --root="$root" --quiet mask systemd-firstboot.service apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
 	fstrim.timer e2scrub_all.timer e2scrub_reap.service getty@tty1.service serial-getty@ttyS0.service systemd-networkd-wait-online.service
 systemctl --root="$root" --quiet set-default multi-user.target
+
+# what the second line of a driver extension says of it
+for file in "$drivers"/*_"${ARCH:-amd64}".driver; do
+	if [ -f "$file" ]; then printf '{"file":"%s","manifest":%s}\n' "$(basename "$file")" "$(sed -n '2{p;q}' "$file")"; fi
+done | paste -sd, | sed 's/^/[/; s/$/]/' >"$root/usr/share/edgewise/drivers.json"
+
+# a box plays no sound and is on no InfiniBand: their modules are 11 MB of the download
+rm -rf "$root"/usr/lib/modules/*/kernel/{sound,drivers/infiniband}
+chroot "$root" depmod "$(ls "$root/usr/lib/modules")"
 
 # GRUB finds the kernel by these names; nothing of Debian's package tools runs in a slot.
 (cd "$root/boot" && ln -sf vmlinuz-* vmlinuz && ln -sf initrd.img-* initrd.img && rm -f System.map-* config-*)
@@ -73,7 +83,7 @@ find "$root" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -h -d "@$SOURCE_DATE_EPO
 slot=$out/slot-$version.squashfs
 case ${COMPRESSION:-gzip} in
 xz) how=(-comp xz -b 256K) ;;
-gzip) how=(-comp gzip -Xcompression-level 2) ;;
+gzip) how=(-comp gzip -Xcompression-level 6) ;;
 *) echo "slot.sh: COMPRESSION: want xz or gzip: GRUB reads no other" >&2; exit 1 ;;
 esac
 rm -f "$slot"

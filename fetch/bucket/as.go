@@ -40,8 +40,8 @@ func parseAS(text string) (u asURL, err error) {
 }
 
 // OpenAS opens a container of Azure's blob storage, or of the server that AZURE_STORAGE_DOMAIN names.
-func OpenAS(_ context.Context, text string, c fetch.Credentials) (place.Place, error) {
-	u, err := parseAS(text)
+func OpenAS(_ context.Context, r *fetch.Request) (place.Place, error) {
+	u, err := parseAS(r.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func OpenAS(_ context.Context, text string, c fetch.Credentials) (place.Place, e
 		options.StorageDomain = u.domain
 	}
 	own := &asClient{}
-	client, err := own.open(u, options, c)
+	client, err := own.open(u, options, r.Credentials)
 	if err != nil {
 		return nil, fetch.Failf(fetch.Denied, "the credentials cannot be used: %s", plain(err))
 	}
@@ -118,12 +118,11 @@ func hasIdentity() bool {
 	return false
 }
 
-func (*asClient) tag(o *blob.ListObject) string {
+func (*asClient) describe(o *blob.ListObject, e *fetch.Entry) {
 	var item container.BlobItem
-	if !o.As(&item) || item.Properties == nil || item.Properties.ETag == nil {
-		return ""
+	if o.As(&item) && item.Properties != nil && item.Properties.ETag != nil {
+		e.Tag = string(*item.Properties.ETag)
 	}
-	return string(*item.Properties.ETag)
 }
 
 func (*asClient) only(tag string) func(as func(any) bool) error {
@@ -141,7 +140,13 @@ func (*asClient) only(tag string) func(as func(any) bool) error {
 	}
 }
 
-func (*asClient) unsummed(*blob.Reader) bool { return false }
+func (*asClient) opened(r *blob.Reader) (tag string, sum place.Sum) {
+	var answer azblobblob.DownloadStreamResponse
+	if r.As(&answer) && answer.ETag != nil {
+		tag = string(*answer.ETag)
+	}
+	return tag, place.SumListed
+}
 
 func (a *asClient) explain(err error) (kind, message string) {
 	own, ok := errors.AsType[*azcore.ResponseError](err)

@@ -3,9 +3,12 @@ package bucket
 
 import (
 	"context"
+	"crypto/md5"
 	"encoding/hex"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"gocloud.dev/blob"
@@ -23,17 +26,21 @@ type bucket struct {
 
 // client is what differs between object stores.
 type client interface {
-	// tag is the store's mark of the state of an object.
-	tag(o *blob.ListObject) string
+	// describe adds what the store's list says of an object: the mark of its state, and checksums that gocloud does not know.
+	describe(o *blob.ListObject, e *fetch.Entry)
 	// only makes a read fail unless the object still has a tag.
 	only(tag string) func(as func(any) bool) error
-	// unsummed tells whether the MD5 that the store lists is not that of the bytes that are read.
-	unsummed(r *blob.Reader) bool
+	// opened returns the mark of the state of the object that is read, "" where the store does not say it, and how its bytes
+	// are known to be right.
+	opened(r *blob.Reader) (tag string, sum place.Sum)
 	// explain returns the kind of an error of the store and what it says; "" for both when it is none of those.
 	explain(err error) (kind, message string)
 }
 
-var _ place.Place = (*bucket)(nil)
+var (
+	_ place.Place  = (*bucket)(nil)
+	_ place.Putter = (*bucket)(nil)
+)
 
 // below returns the prefix of objects below a path.
 func below(path string) string {
@@ -58,10 +65,11 @@ func (b *bucket) List(ctx context.Context, page func([]fetch.Entry) error) error
 			if name == "" || len(name) > fetch.MaxName {
 				continue
 			}
-			e := fetch.Entry{Name: name, Size: o.Size, Tag: b.client.tag(o), Changed: o.ModTime.UnixNano()}
-			if len(o.MD5) == 16 {
+			e := fetch.Entry{Name: name, Size: o.Size, Changed: o.ModTime.UnixNano()}
+			if len(o.MD5) == md5.Size {
 				e.MD5 = hex.EncodeToString(o.MD5)
 			}
+			b.client.describe(o, &e)
 			entries = append(entries, e)
 		}
 		if len(entries) > 0 {
@@ -87,17 +95,48 @@ func (b *bucket) Open(ctx context.Context, e fetch.Entry, offset int64) (io.Read
 	if err != nil {
 		return nil, b.failure(err)
 	}
-	return &body{r, b}, nil
+	tag, sum := b.client.opened(r)
+	if tag != "" && e.Tag != "" && strings.Trim(tag, `"`) != strings.Trim(e.Tag, `"`) { // not every server keeps to conditions
+		_ = r.Close()
+		return nil, fetch.Failf(fetch.Changed, "it was replaced after it was listed")
+	}
+	return &body{r, b, sum}, nil
+}
+
+// Put writes the files of a request, in place of objects that have their names. Failures: Denied, Unavailable, Internal (the files).
+func (b *bucket) Put(ctx context.Context, r *fetch.Request, fetched func(fetch.Fetched) error) (string, error) {
+	for _, e := range r.Files {
+		if err := b.putFile(ctx, filepath.Join(r.Folder, filepath.FromSlash(e.Name)), e.Name); err != nil {
+			return "", err
+		}
+		if err := fetched(fetch.Fetched{Name: e.Name, Key: e.Key(), SHA256: e.SHA256, Size: e.Size, Received: e.Size}); err != nil {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+func (b *bucket) putFile(ctx context.Context, path, name string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fetch.Failf(fetch.Internal, "file %.100q cannot be read", name)
+	}
+	defer func() { _ = f.Close() }()
+	if err := b.Upload(ctx, b.prefix+name, f, &blob.WriterOptions{ContentType: "application/octet-stream"}); err != nil {
+		return b.failure(err)
+	}
+	return nil
 }
 
 // body is the content of an object.
 type body struct {
 	*blob.Reader
 	bucket *bucket
+	sum    place.Sum
 }
 
-// Unsummed implements place.Unsummed.
-func (b *body) Unsummed() bool { return b.bucket.client.unsummed(b.Reader) }
+// Sum implements place.Summed.
+func (b *body) Sum() place.Sum { return b.sum }
 
 func (b *body) Read(data []byte) (int, error) {
 	n, err := b.Reader.Read(data)

@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,20 +22,27 @@ import (
 	"github.com/edgewise-ai/edgewise/fetch/place"
 )
 
-// readOnly is what tokens are asked for.
-const readOnly = "https://www.googleapis.com/auth/devstorage.read_only"
+// readOnly and readWrite are what tokens are asked for.
+const (
+	readOnly  = "https://www.googleapis.com/auth/devstorage.read_only"
+	readWrite = "https://www.googleapis.com/auth/devstorage.read_write"
+)
 
 // maxTries is how often a client asks a store that does not answer as it should.
 const maxTries = 4
 
 // OpenGS opens a bucket of Google Cloud Storage, or of the server at STORAGE_EMULATOR_HOST: gs://bucket/path.
-func OpenGS(ctx context.Context, text string, c fetch.Credentials) (place.Place, error) {
-	name, path, _ := strings.Cut(strings.TrimPrefix(text, "gs://"), "/")
+func OpenGS(ctx context.Context, r *fetch.Request) (place.Place, error) {
+	name, path, _ := strings.Cut(strings.TrimPrefix(r.URL, "gs://"), "/")
 	if name == "" {
 		return nil, fetch.Failf(fetch.Invalid, "the URL names no bucket: want gs://bucket/path")
 	}
 	own := &gsClient{}
-	client, err := own.open(ctx, c)
+	scope := readOnly
+	if r.Command == fetch.Put {
+		scope = readWrite
+	}
+	client, err := own.open(ctx, r.Credentials, scope)
 	if err != nil {
 		return nil, err
 	}
@@ -59,18 +67,18 @@ func transport() http.RoundTripper {
 // gsClient is what is particular to Google Cloud Storage.
 type gsClient struct{ anonymous bool }
 
-func (g *gsClient) open(ctx context.Context, c fetch.Credentials) (*gcp.HTTPClient, error) {
+func (g *gsClient) open(ctx context.Context, c fetch.Credentials, scope string) (*gcp.HTTPClient, error) {
 	var found *google.Credentials
 	var err error
 	switch {
 	case os.Getenv("STORAGE_EMULATOR_HOST") != "": // whose addresses are no Google's: no token is for it
 	case c.ServiceAccount != "":
-		found, err = google.CredentialsFromJSON(ctx, []byte(c.ServiceAccount), readOnly)
+		found, err = google.CredentialsFromJSON(ctx, []byte(c.ServiceAccount), scope)
 		if err != nil { // its words would quote the file
 			return nil, fetch.Failf(fetch.Denied, "the credentials are none of Google's")
 		}
 	default:
-		found, err = google.FindDefaultCredentials(ctx, readOnly)
+		found, err = google.FindDefaultCredentials(ctx, scope)
 		if err != nil && os.Getenv("GOOGLE_APPLICATION_CREDENTIALS") != "" {
 			return nil, fetch.Failf(fetch.Denied, "the file of GOOGLE_APPLICATION_CREDENTIALS cannot be used")
 		}
@@ -86,12 +94,15 @@ func (g *gsClient) open(ctx context.Context, c fetch.Credentials) (*gcp.HTTPClie
 	return client, nil
 }
 
-func (*gsClient) tag(o *blob.ListObject) string {
+func (*gsClient) describe(o *blob.ListObject, e *fetch.Entry) {
 	var attrs storage.ObjectAttrs
 	if !o.As(&attrs) {
-		return ""
+		return
 	}
-	return strconv.FormatInt(attrs.Generation, 10)
+	e.Tag = strconv.FormatInt(attrs.Generation, 10)
+	if attrs.CRC32C != 0 { // otherwise the list has none, or one object of four billion is compared with its MD5
+		e.CRC32C = fmt.Sprintf("%08x", attrs.CRC32C)
+	}
 }
 
 // only asks for the bytes as they are stored, too: those of an object with a content encoding have the size and the MD5
@@ -111,11 +122,29 @@ func (*gsClient) only(tag string) func(as func(any) bool) error {
 	}
 }
 
-func (*gsClient) unsummed(*blob.Reader) bool { return false }
+func (*gsClient) opened(r *blob.Reader) (tag string, sum place.Sum) {
+	var reader *storage.Reader
+	if r.As(&reader) && reader.Attrs.Generation != 0 {
+		tag = strconv.FormatInt(reader.Attrs.Generation, 10)
+	}
+	return tag, place.SumListed
+}
+
+// said is why a server of tokens gave none. For accounts of services the client leaves its answer unread.
+func said(e *oauth2.RetrieveError) string {
+	answer := struct {
+		Code        string `json:"error"`
+		Description string `json:"error_description"`
+	}{e.ErrorCode, e.ErrorDescription}
+	if answer.Code == "" && (json.Unmarshal(e.Body, &answer) != nil || answer.Code == "") && e.Response != nil {
+		return e.Response.Status
+	}
+	return fmt.Sprintf("%.100s %.200s", answer.Code, answer.Description)
+}
 
 func (g *gsClient) explain(err error) (kind, message string) {
 	if token, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		return fetch.Denied, fmt.Sprintf("no token is given for the credentials: %s %s", token.ErrorCode, token.ErrorDescription)
+		return fetch.Denied, "no token is given for the credentials: " + said(token)
 	}
 	own, ok := errors.AsType[*googleapi.Error](err)
 	if !ok {

@@ -52,12 +52,12 @@ func parseS3(text string) (u s3URL, err error) {
 }
 
 // OpenS3 opens a bucket of S3, or of a server that speaks its protocol.
-func OpenS3(ctx context.Context, text string, c fetch.Credentials) (place.Place, error) {
-	u, err := parseS3(text)
+func OpenS3(ctx context.Context, r *fetch.Request) (place.Place, error) {
+	u, err := parseS3(r.URL)
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := awsConfig(ctx, c)
+	loaded, err := awsConfig(ctx, r.Credentials)
 	if err != nil {
 		return nil, fetch.Failf(fetch.Denied, "the credentials cannot be read: %v", err)
 	}
@@ -102,12 +102,11 @@ func awsConfig(ctx context.Context, c fetch.Credentials) (aws.Config, error) {
 // s3Client is what is particular to S3.
 type s3Client struct{ anonymous bool }
 
-func (*s3Client) tag(o *blob.ListObject) string {
+func (*s3Client) describe(o *blob.ListObject, e *fetch.Entry) {
 	var object types.Object
-	if !o.As(&object) || object.ETag == nil {
-		return ""
+	if o.As(&object) {
+		e.Tag = aws.ToString(object.ETag)
 	}
-	return *object.ETag
 }
 
 func (*s3Client) only(tag string) func(as func(any) bool) error {
@@ -121,11 +120,22 @@ func (*s3Client) only(tag string) func(as func(any) bool) error {
 	}
 }
 
-// unsummed is true of objects that are encrypted with a key: their ETag looks like an MD5.
-func (*s3Client) unsummed(r *blob.Reader) bool {
+// opened: AWS's client compares the checksum of a whole object where the store sends one, as AWS does for all that were
+// written since 2025. What looks like an MD5 in the ETag of an object that is encrypted with a key is none.
+func (*s3Client) opened(r *blob.Reader) (tag string, sum place.Sum) {
 	var out s3.GetObjectOutput
-	return r.As(&out) && (out.SSECustomerAlgorithm != nil ||
-		out.ServerSideEncryption != "" && out.ServerSideEncryption != types.ServerSideEncryptionAes256)
+	if !r.As(&out) {
+		return "", place.SumListed
+	}
+	tag = aws.ToString(out.ETag)
+	compared, _ := s3.GetChecksumValidationMetadata(out.ResultMetadata)
+	switch {
+	case len(compared.AlgorithmsUsed) > 0:
+		return tag, place.SumVerified
+	case out.SSECustomerAlgorithm != nil || out.ServerSideEncryption != "" && out.ServerSideEncryption != types.ServerSideEncryptionAes256:
+		return tag, place.SumNone
+	}
+	return tag, place.SumListed
 }
 
 // deniedCodes are those of S3 that say something about the credentials, whatever the status is.

@@ -4,16 +4,16 @@ package download
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/edgewise-ai/edgewise/api/fetch"
 	"github.com/edgewise-ai/edgewise/fetch/place"
@@ -34,9 +34,7 @@ type job struct {
 	to       fetch.Replies
 	folder   string
 	received atomic.Int64 // bytes
-
-	mu   sync.Mutex // guards what follows
-	said time.Time  // when the last progress was sent
+	had      atomic.Int64 // bytes of parts that an earlier request has left
 }
 
 // Get answers a request of get. It returns when every file is there or has failed.
@@ -50,7 +48,7 @@ func Get(ctx context.Context, p place.Place, r *fetch.Request, to fetch.Replies)
 			return onDisk(err)
 		}
 	}
-	files, err := j.missing(r.Files)
+	files, err := j.missing(ctx, r.Files)
 	if err == nil {
 		err = enough(r.Folder, files, r.Reserve)
 	}
@@ -60,17 +58,31 @@ func Get(ctx context.Context, p place.Place, r *fetch.Request, to fetch.Replies)
 	if len(files) == 0 {
 		return nil
 	}
-	return errors.Join(j.each(ctx, files, r.Parallel), onDiskOr(flush(r.Folder)))
+	defer j.report()()
+	return j.each(ctx, files, r.Parallel)
 }
 
-// flush waits until everything is on the disk: once, since each of thousands of small files would take as long. What a
-// cut of the power leaves of a file before that is found by its digest when it is read.
-func flush(folder string) error {
-	f, err := os.Open(folder)
-	if err != nil {
-		return err
-	}
-	return errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
+// report tells how much was received whenever that has changed, also when nothing more comes, until it is ended.
+func (j *job) report() (end func()) {
+	ended, quiet := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(quiet)
+		tick := time.NewTicker(progressEvery)
+		defer tick.Stop()
+		said := fetch.Progress{}
+		for {
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+			}
+			if now := (fetch.Progress{Bytes: j.received.Load(), Had: j.had.Load()}); now != said {
+				said = now
+				_ = j.to.Send(fetch.Reply{Progress: &now}) // the end of the file finds out that nobody reads
+			}
+		}
+	}()
+	return func() { close(ended); <-quiet }
 }
 
 func check(r *fetch.Request) error {
@@ -93,7 +105,7 @@ type group struct {
 }
 
 // missing tells of the files that are there already, and returns the others.
-func (j *job) missing(entries []fetch.Entry) ([]*group, error) {
+func (j *job) missing(ctx context.Context, entries []fetch.Entry) ([]*group, error) {
 	var groups []*group
 	byKey := map[string]*group{}
 	for _, e := range entries {
@@ -102,7 +114,10 @@ func (j *job) missing(entries []fetch.Entry) ([]*group, error) {
 			g.entries = append(g.entries, e)
 			continue
 		}
-		if digest := Digest(j.folder, e); digest != "" {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if digest := j.whole(e); digest != "" {
 			if err := j.tell(&group{key, []fetch.Entry{e}}, digest, 0); err != nil {
 				return nil, err
 			}
@@ -113,6 +128,27 @@ func (j *job) missing(entries []fetch.Entry) ([]*group, error) {
 		groups = append(groups, g)
 	}
 	return groups, nil
+}
+
+// whole returns the digest of a file that is there as it was received; "" when it is not. Nobody has waited until it was on the
+// disk, so that a cut of the power may have left something else, which is removed.
+func (j *job) whole(e fetch.Entry) string {
+	digest := Digest(j.folder, e)
+	if digest == "" {
+		return ""
+	}
+	path := filepath.Join(j.folder, "files", digest)
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil || hexOf(sum) != digest {
+		_ = os.Remove(path)
+		return ""
+	}
+	return digest
 }
 
 // enough refuses files that the disk has no room for.
@@ -200,17 +236,6 @@ func (j *job) tell(g *group, digest string, received int64) error {
 		}
 	}
 	return nil
-}
-
-// progress tells how much was received, now and then.
-func (j *job) progress(bytes int) {
-	total := j.received.Add(int64(bytes))
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if now := time.Now(); now.Sub(j.said) >= progressEvery {
-		j.said = now
-		_ = j.to.Send(fetch.Reply{Progress: &fetch.Progress{Bytes: total}}) // the end of the file finds out that nobody reads
-	}
 }
 
 func failure(err error) *fetch.Failure {

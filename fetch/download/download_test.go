@@ -9,14 +9,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/iotest"
+	"testing/synctest"
 
 	"github.com/edgewise-ai/edgewise/api/fetch"
+	"github.com/edgewise-ai/edgewise/fetch/place"
 )
 
 // shelf is a place whose answers can be made to go wrong.
@@ -27,6 +34,8 @@ type shelf struct {
 	cut     int      // answers end after so many bytes; 0: they do not
 	twist   func(string) string
 	refuse  error
+	sum     place.Sum // of answers from offset 0
+	wrong   bool      // they end with an error that says that their checksum is another
 	running int
 	most    int // answers at the same time
 }
@@ -56,13 +65,23 @@ func (s *shelf) Open(_ context.Context, e fetch.Entry, offset int64) (io.ReadClo
 	}
 	s.running++
 	s.most = max(s.most, s.running)
-	return &answer{strings.NewReader(text), s}, nil
+	a := &answer{Reader: strings.NewReader(text), of: s}
+	if offset == 0 {
+		a.sum = s.sum
+	}
+	if s.wrong {
+		a.Reader = io.MultiReader(a.Reader, iotest.ErrReader(errors.New("checksum did not match")))
+	}
+	return a, nil
 }
 
 type answer struct {
 	io.Reader
-	of *shelf
+	of  *shelf
+	sum place.Sum
 }
+
+func (a *answer) Sum() place.Sum { return a.sum }
 
 func (a *answer) Close() error {
 	a.of.mu.Lock()
@@ -171,7 +190,8 @@ func lay(t *testing.T, path, content string) {
 	}
 }
 
-// TestAfterEachStepTheNextRunEndsIt has the folder as a program leaves it that is killed at each step of a file.
+// TestAfterEachStepTheNextRunEndsIt has the folder as a program leaves it that is killed at each step of a file, or a cut of
+// the power.
 func TestAfterEachStepTheNextRunEndsIt(t *testing.T) {
 	s := &shelf{files: map[string]string{"m": "0123456789"}}
 	e := s.entry("m")
@@ -188,6 +208,7 @@ func TestAfterEachStepTheNextRunEndsIt(t *testing.T) {
 		{"behind the key", map[string]string{"parts/" + e.Key(): "0123456789", "keys/" + e.Key(): digest}, 0},
 		{"at the end", map[string]string{"files/" + digest: "0123456789", "keys/" + e.Key(): digest}, 0},
 		{"with half a key", map[string]string{"parts/" + e.Key(): "0123456789", "keys/" + e.Key(): digest[:9]}, 0},
+		{"with another file", map[string]string{"files/" + digest: "0123456780", "keys/" + e.Key(): digest}, 10},
 		{"with half a file", map[string]string{"files/" + digest: "01234", "keys/" + e.Key(): digest}, 10},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -231,6 +252,118 @@ func TestWrongBytesAreNotKept(t *testing.T) {
 				t.Errorf("afterwards: files %v, failed %v", files, failed)
 			}
 		})
+	}
+}
+
+// TestWhichDigestsAreCompared has lists and answers that are known to be right in different ways. "0123456789" has another
+// MD5 than the list says where that is not to be looked at.
+func TestWhichDigestsAreCompared(t *testing.T) {
+	const content = "0123456789"
+	right, wrong := fmt.Sprintf("%x", md5.Sum([]byte(content))), fmt.Sprintf("%x", md5.Sum(nil))
+	crc := func(text string) string {
+		return fmt.Sprintf("%08x", crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
+	}
+	for name, test := range map[string]struct {
+		md5, crc32c string
+		sum         place.Sum
+		mismatch    bool // of the store's own checksum
+		cut         int
+		kind        string
+	}{
+		"the listed MD5":                        {md5: right},
+		"a listed MD5 that is another":          {md5: wrong, kind: fetch.Corrupt},
+		"of several answers":                    {md5: right, cut: 3},
+		"of several answers, another":           {md5: wrong, cut: 3, kind: fetch.Corrupt},
+		"the store's checksum":                  {md5: wrong, sum: place.SumVerified},
+		"a store's checksum that is another":    {md5: right, sum: place.SumVerified, mismatch: true, kind: fetch.Corrupt},
+		"the store's checksum, cut off":         {md5: right, sum: place.SumVerified, cut: 3},
+		"the store's checksum, cut off, an MD5": {md5: wrong, sum: place.SumVerified, cut: 3, kind: fetch.Corrupt},
+		"none":                                  {md5: wrong, sum: place.SumNone},
+		"the listed CRC32C":                     {md5: wrong, crc32c: crc(content)},
+		"a listed CRC32C that is another":       {md5: right, crc32c: crc(""), kind: fetch.Corrupt},
+		"a listed CRC32C of several answers":    {md5: wrong, crc32c: crc(content), cut: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &shelf{files: map[string]string{"m": content}, sum: test.sum, wrong: test.mismatch, cut: test.cut}
+			e := s.entry("m")
+			e.MD5, e.CRC32C = test.md5, test.crc32c
+			if _, failed := get(t, s, t.TempDir(), e); failed["m"] != test.kind {
+				t.Errorf("it failed with %q, want %q", failed["m"], test.kind)
+			}
+		})
+	}
+}
+
+// TestFilesOfManyBuffersAreWhole fetches files with more bytes than there is memory for, from answers that end anywhere.
+func TestFilesOfManyBuffersAreWhole(t *testing.T) {
+	s := &shelf{files: map[string]string{}, cut: 700<<10 + 7}
+	var entries []fetch.Entry
+	for i := range defaultParallel {
+		text := strings.Repeat(fmt.Sprintf("%07d-", i), (4*maxBuffers*bufferBytes+i)/8)
+		s.files[fmt.Sprint("f", i)] = text
+		e := s.entry(fmt.Sprint("f", i))
+		e.MD5 = fmt.Sprintf("%x", md5.Sum([]byte(text)))
+		entries = append(entries, e)
+	}
+	files, failed := get(t, s, t.TempDir(), entries...)
+	for i, e := range entries {
+		if files[e.Name] != e.Size || len(failed) != 0 {
+			t.Errorf("file %d: %d bytes came of %d, failed %v", i, files[e.Name], e.Size, failed)
+		}
+	}
+}
+
+func TestTheMemoryOfAFileIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool()
+		for range maxBuffers {
+			p.buffer()
+		}
+		var got atomic.Bool
+		go func() {
+			p.buffer()
+			got.Store(true)
+		}()
+		synctest.Wait()
+		if got.Load() {
+			t.Errorf("there are more than %d buffers", maxBuffers)
+		}
+		p.release(make([]byte, bufferBytes))
+		synctest.Wait()
+		if !got.Load() {
+			t.Error("a buffer that is free is not given")
+		}
+	})
+}
+
+// TestADiskThatIsFullHalfwayLeavesNothing bounds the size of files while one is fetched.
+func TestADiskThatIsFullHalfwayLeavesNothing(t *testing.T) {
+	s, folder := &shelf{files: map[string]string{"m": strings.Repeat("0123456789", 1<<19)}}, t.TempDir()
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	limit := func(size uint64) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: old.Max}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(3 << 20)
+	defer limit(old.Cur)
+	files, failed := get(t, s, folder, s.entry("m"))
+	if len(files) != 0 || failed["m"] != fetch.Exhausted {
+		t.Errorf("files %v, failed %v", files, failed)
+	}
+	for _, name := range []string{"files", "keys", "parts"} {
+		if left, _ := os.ReadDir(filepath.Join(folder, name)); len(left) != 0 {
+			t.Errorf("%s has %v", name, left)
+		}
+	}
+	limit(old.Cur)
+	if files, failed := get(t, s, folder, s.entry("m")); len(files) != 1 || len(failed) != 0 {
+		t.Errorf("afterwards: files %v, failed %v", files, failed)
 	}
 }
 

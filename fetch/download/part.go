@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"hash"
+	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -30,12 +31,17 @@ func Digest(folder string, e fetch.Entry) string {
 	return digest
 }
 
-// part is the beginning of a file that is being fetched, with the digests of what is there.
+// part is the beginning of a file that is being fetched. Lanes compute its digests beside what receives and writes it.
 type part struct {
-	*os.File
-	size        int64
-	sha256, md5 hash.Hash // md5 is nil when nobody knows what it is to be
-	unsummed    bool      // the MD5 of the entry is not that of the bytes
+	file   *os.File
+	entry  fetch.Entry
+	size   int64 // bytes that are written, and that the lanes were given
+	lanes  lanes
+	sha256 hash.Hash
+	crc32c hash.Hash32 // nil: the store's list has none
+	md5    hash.Hash   // nil: nothing is to be compared with it
+	sum    place.Sum   // of the last answer
+	behind *behind
 }
 
 // openPart opens the part of a file, which an earlier run may have begun.
@@ -44,38 +50,43 @@ func openPart(path string, e fetch.Entry) (*part, error) {
 	if err != nil {
 		return nil, onDisk(err)
 	}
-	p := &part{File: f, sha256: sha256.New()}
-	if e.MD5 != "" {
-		p.md5 = md5.New()
+	p := &part{file: f, entry: e, lanes: lanes{pool: newPool()}, sha256: sha256.New()}
+	if e.CRC32C != "" {
+		p.crc32c = crc32.New(crc32.MakeTable(crc32.Castagnoli))
 	}
-	p.size, err = io.Copy(hashes{p}, f)
+	p.lanes.add(func(data []byte) {
+		_, _ = p.sha256.Write(data)
+		if p.crc32c != nil {
+			_, _ = p.crc32c.Write(data)
+		}
+	})
+	if p.size, err = p.lanes.read(f); err == nil && p.size > e.Size {
+		err = p.restart()
+	}
 	if err != nil {
-		_ = f.Close()
+		p.close()
 		return nil, onDisk(err)
 	}
+	p.behind = startBehind(int(f.Fd()), p.size)
 	return p, nil
 }
 
-// hashes adds bytes to the digests of a part.
-type hashes struct{ of *part }
-
-func (h hashes) Write(data []byte) (int, error) {
-	_, _ = h.of.sha256.Write(data)
-	if h.of.md5 != nil {
-		_, _ = h.of.md5.Write(data)
+func (p *part) close() {
+	p.lanes.end()
+	if p.behind != nil {
+		p.behind.end()
 	}
-	return len(data), nil
+	_ = p.file.Close()
 }
 
 // restart forgets what is there.
 func (p *part) restart() error {
 	p.sha256.Reset()
-	if p.md5 != nil {
-		p.md5.Reset()
+	if p.crc32c != nil {
+		p.crc32c.Reset()
 	}
 	p.size = 0
-	_, err := p.Seek(0, io.SeekStart)
-	return onDiskOr(errors.Join(err, p.Truncate(0)))
+	return p.file.Truncate(0)
 }
 
 func onDiskOr(err error) error {
@@ -85,12 +96,29 @@ func onDiskOr(err error) error {
 	return onDisk(err)
 }
 
-// Write appends to the part.
-func (p *part) Write(data []byte) (int, error) {
-	n, err := p.File.Write(data)
+// wantMD5 starts to compute the MD5, of what is there already as well. It does nothing where the store's list has none, or
+// a CRC32C, which costs next to nothing: the MD5 is the slowest of all digests, and no two cores can share one.
+func (p *part) wantMD5() error {
+	if p.md5 != nil || p.entry.MD5 == "" || p.entry.CRC32C != "" {
+		return nil
+	}
+	p.lanes.drain()
+	sum := md5.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(p.file, 0, p.size)); err != nil {
+		return onDisk(err)
+	}
+	p.md5 = sum
+	p.lanes.add(func(data []byte) { _, _ = sum.Write(data) })
+	return nil
+}
+
+// append writes what stands in a buffer, and gives it to the lanes.
+func (p *part) append(data []byte) error {
+	n, err := p.file.WriteAt(data, p.size)
 	p.size += int64(n)
-	_, _ = hashes{p}.Write(data[:n])
-	return n, onDiskOr(err)
+	p.lanes.send(data[:n])
+	p.behind.written(p.size)
+	return onDiskOr(err)
 }
 
 // fetch brings one file, and returns its digest and how many bytes the network brought.
@@ -100,16 +128,11 @@ func (j *job) fetch(ctx context.Context, g *group) (digest string, received int6
 	if err != nil {
 		return "", 0, err
 	}
-	defer func() { _ = p.Close() }()
-	e := g.entries[0]
-	if p.size > e.Size {
-		err = p.restart()
-	}
+	defer p.close()
+	j.had.Add(p.size)
+	received, err = j.fill(ctx, p)
 	if err == nil {
-		received, err = j.fill(ctx, p, e)
-	}
-	if err == nil {
-		digest, err = hexOf(p.sha256), p.verify(e)
+		digest, err = hexOf(p.sha256), p.verify()
 	}
 	if err == nil {
 		err = onDiskOr(j.finish(path, g.key, digest))
@@ -126,10 +149,11 @@ func useless(kind string) bool {
 }
 
 // fill receives what is missing of a file. An answer that ends early is continued, as long as it brings anything.
-func (j *job) fill(ctx context.Context, p *part, e fetch.Entry) (received int64, err error) {
-	for try := 0; p.size < e.Size; try++ {
+func (j *job) fill(ctx context.Context, p *part) (received int64, err error) {
+	for try := 0; p.size < p.entry.Size; try++ {
 		before := p.size
-		err = j.receive(ctx, p, e)
+		err = j.receive(ctx, p)
+		p.lanes.drain()
 		received += p.size - before
 		if p.size > before {
 			try = 0
@@ -154,51 +178,97 @@ const stallTimeout = 30 * time.Second
 
 var errStalled = errors.New("it stands still")
 
-// receive appends one answer of the store to a part.
-func (j *job) receive(ctx context.Context, p *part, e fetch.Entry) error {
+// receive gives one answer of the store to the lanes of a part.
+func (j *job) receive(ctx context.Context, p *part) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	in, err := j.place.Open(ctx, e, p.size)
+	in, err := j.place.Open(ctx, p.entry, p.size)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = in.Close() }()
-	if body, ok := in.(place.Unsummed); ok {
-		p.unsummed = body.Unsummed()
+	sum := place.SumListed
+	if body, ok := in.(place.Summed); ok {
+		sum = body.Sum()
+	}
+	if p.sum = sum; sum == place.SumListed {
+		if err := p.wantMD5(); err != nil {
+			return err
+		}
 	}
 	watch := time.AfterFunc(stallTimeout, func() { stop(errStalled) })
 	defer watch.Stop()
-	buffer := make([]byte, 256<<10)
-	for {
-		n, err := in.Read(buffer)
-		watch.Reset(stallTimeout)
-		if p.size+int64(n) > e.Size {
-			return fetch.Failf(fetch.Corrupt, "it has more than the %d bytes that the store says", e.Size)
+	from := &watched{in, func(n int) { watch.Reset(stallTimeout); j.received.Add(int64(n)) }}
+	for err == nil {
+		buffer := p.lanes.pool.buffer()
+		var n int
+		n, err = fillBuffer(from, buffer[:min(bufferBytes, p.entry.Size-p.size+1)]) // one more finds what is too long
+		if p.size+int64(n) > p.entry.Size {
+			p.lanes.pool.release(buffer)
+			return fetch.Failf(fetch.Corrupt, "it has more than the %d bytes that the store says", p.entry.Size)
 		}
-		if _, err := p.Write(buffer[:n]); err != nil {
-			return err
-		}
-		j.progress(n)
-		switch {
-		case errors.Is(err, io.EOF) && p.size < e.Size:
-			return fetch.Failf(fetch.Unavailable, "the answer ended after %d of %d bytes", p.size, e.Size)
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil && errors.Is(context.Cause(ctx), errStalled):
-			return fetch.Failf(fetch.Unavailable, "the answer stood still for %v after %d of %d bytes", stallTimeout, p.size, e.Size)
-		case err != nil:
+		if err := p.append(buffer[:n]); err != nil {
 			return err
 		}
 	}
+	return p.ended(err, errors.Is(context.Cause(ctx), errStalled))
 }
 
-// verify compares the digests of a whole part with those of its entry.
-func (p *part) verify(e fetch.Entry) error {
-	if got := hexOf(p.sha256); e.SHA256 != "" && e.SHA256 != got {
-		return fetch.Failf(fetch.Corrupt, "the bytes have the SHA-256 %s, want %s", got, e.SHA256)
+// watched tells of each read.
+type watched struct {
+	io.Reader
+	tell func(n int)
+}
+
+func (w *watched) Read(data []byte) (int, error) {
+	n, err := w.Reader.Read(data)
+	w.tell(n)
+	return n, err
+}
+
+// fillBuffer reads until a buffer is full. Unlike those of io.ReadFull its errors are those of the reader.
+func fillBuffer(from io.Reader, buffer []byte) (n int, err error) {
+	for n < len(buffer) && err == nil {
+		var m int
+		m, err = from.Read(buffer[n:])
+		n += m
 	}
-	if p.md5 != nil && !p.unsummed && e.MD5 != hexOf(p.md5) {
-		return fetch.Failf(fetch.Corrupt, "the bytes have the MD5 %s, want %s", hexOf(p.md5), e.MD5)
+	return n, err
+}
+
+// ended says what the error means that an answer ended with.
+func (p *part) ended(err error, stalled bool) error {
+	size := p.entry.Size
+	switch {
+	case errors.Is(err, io.EOF) && p.size < size:
+		return fetch.Failf(fetch.Unavailable, "the answer ended after %d of %d bytes", p.size, size)
+	case errors.Is(err, io.EOF):
+		return nil
+	case stalled:
+		return fetch.Failf(fetch.Unavailable, "the answer stood still for %v after %d of %d bytes", stallTimeout, p.size, size)
+	case p.sum == place.SumVerified && p.size == size:
+		return fetch.Failf(fetch.Corrupt, "the bytes do not have the checksum that the store sends with them: %v", err)
+	}
+	return err
+}
+
+// verify compares the digests of a whole part with those of its entry. A part that an earlier run has made whole has had no
+// answer that says anything about them.
+func (p *part) verify() error {
+	if got := hexOf(p.sha256); p.entry.SHA256 != "" && p.entry.SHA256 != got {
+		return fetch.Failf(fetch.Corrupt, "the bytes have the SHA-256 %s, want %s", got, p.entry.SHA256)
+	}
+	if p.crc32c != nil && p.entry.CRC32C != hexOf(p.crc32c) {
+		return fetch.Failf(fetch.Corrupt, "the bytes have the CRC32C %s, want %s", hexOf(p.crc32c), p.entry.CRC32C)
+	}
+	if p.sum != place.SumListed {
+		return nil
+	}
+	if err := p.wantMD5(); err != nil {
+		return err
+	}
+	if p.md5 != nil && p.entry.MD5 != hexOf(p.md5) {
+		return fetch.Failf(fetch.Corrupt, "the bytes have the MD5 %s, want %s", hexOf(p.md5), p.entry.MD5)
 	}
 	return nil
 }

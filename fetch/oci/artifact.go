@@ -23,6 +23,8 @@ const (
 	artifactType = "application/vnd.edgewise.model.v1"
 	configType   = "application/vnd.edgewise.model.config.v1+json"
 	fileType     = "application/vnd.edgewise.model.file.v1"
+	fleetType    = "application/vnd.edgewise.fleet.v1"
+	fleetConfig  = "application/vnd.edgewise.fleet.config.v1+json"
 	dockerList   = "application/vnd.docker.distribution.manifest.list.v2+json"
 	dockerConfig = "application/vnd.docker.container.image.v1+json"
 )
@@ -88,6 +90,8 @@ func (a *artifact) read() error {
 		return a.isIndex()
 	case m.ArtifactType == artifactType || m.Config.MediaType == configType:
 		a.form = fetch.FormModel
+	case m.ArtifactType == fleetType || m.Config.MediaType == fleetConfig:
+		a.form = fetch.FormFleet
 	case m.ArtifactType == "" && (m.Config.MediaType == ocispec.MediaTypeImageConfig || m.Config.MediaType == dockerConfig):
 		a.form = fetch.FormModelcar
 	default:

@@ -118,7 +118,12 @@ var errNoTLS = errors.New("the registry leads to a place without TLS")
 
 // repository returns the repository of a URL and what stands behind its name: a tag or a digest, "" for none. Failures: Invalid.
 func (c *client) repository(ctx context.Context, url string) (*remote.Repository, string, error) {
-	ref, err := registry.ParseReference(strings.TrimPrefix(url, scheme))
+	name := strings.TrimPrefix(url, scheme)
+	if other, _, is := strings.Cut(name, "://"); is {
+		return nil, "", fetch.Failf(fetch.Invalid, "%.300q is no reference: want registry/name:tag; a %.20s:// is no registry, "+
+			"but may be a model repository (repository.folders)", url, other)
+	}
+	ref, err := registry.ParseReference(name)
 	if err != nil || len(url) > maxReference {
 		return nil, "", fetch.Failf(fetch.Invalid, "%.300q is no reference: want registry/name:tag or registry/name@sha256:...", url)
 	}

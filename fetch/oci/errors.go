@@ -29,6 +29,9 @@ func failed(thing string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
+	if errors.Is(err, errdef.ErrNotFound) { // its words name the thing again
+		return fetch.Failf(fetch.NotFound, "%s: the registry does not have it", thing)
+	}
 	if at, ok := errors.AsType[*url.Error](err); ok {
 		err = at.Err // the URL of a store behind a registry may hold a token
 	}

@@ -137,7 +137,8 @@ func TestPlainTextIsSpokenOnLoopbackAlone(t *testing.T) {
 
 func TestReferencesThatAreNone(t *testing.T) {
 	for _, url := range []string{
-		"oci://", "oci://registry.example", "oci://registry.example/", "oci://registry.example/Cat:1", "oci://registry.example/cat:a b",
+		"oci://", "oci://s3://bucket/cat", "oci://registry.example",
+		"oci://registry.example/", "oci://registry.example/Cat:1", "oci://registry.example/cat:a b",
 		"oci://registry.example/cat@sha256:12", "oci://registry.example/../cat:1", "oci://user:secret@registry.example/cat:1",
 		"oci://registry.example/" + strings.Repeat("a", 2000) + ":1", "oci://registry.example/cat:" + strings.Repeat("a", 129),
 	} {

@@ -37,9 +37,9 @@ var (
 	_ place.Artifacts = (*Place)(nil)
 )
 
-// Open opens the place at a URL, which is oci://registry/name, with :tag or @sha256:... behind it. Failures: Invalid.
-func Open(ctx context.Context, url string, c fetch.Credentials) (place.Place, error) {
-	return open(ctx, url, c, bounds{})
+// Open opens the place at the URL of a request, which is oci://registry/name, with :tag or @sha256:... behind it. Failures: Invalid.
+func Open(ctx context.Context, r *fetch.Request) (place.Place, error) {
+	return open(ctx, r.URL, r.Credentials, bounds{})
 }
 
 func open(ctx context.Context, url string, with fetch.Credentials, b bounds) (*Place, error) {

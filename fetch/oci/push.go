@@ -53,9 +53,16 @@ func describe(thing string, r *fetch.Request) (*ocispec.Manifest, error) {
 	if !json.Valid(r.Config) || len(r.Config) > maxConfig {
 		return nil, fetch.Failf(fetch.Invalid, "%s: the configuration is not JSON of at most %d bytes", thing, maxConfig)
 	}
+	types := map[string][2]string{
+		"": {artifactType, configType}, fetch.FormModel: {artifactType, configType}, fetch.FormFleet: {fleetType, fleetConfig},
+	}
+	is, known := types[r.Form]
+	if !known {
+		return nil, fetch.Failf(fetch.Unsupported, "%s: nothing of the form %.20q can be published", thing, r.Form)
+	}
 	m := &ocispec.Manifest{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, ArtifactType: artifactType,
-		Config: descriptorOf(configType, r.Config), Annotations: r.Annotations,
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, ArtifactType: is[0],
+		Config: descriptorOf(is[1], r.Config), Annotations: r.Annotations,
 	}
 	for _, f := range r.Files {
 		m.Layers = append(m.Layers, ocispec.Descriptor{

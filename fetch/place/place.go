@@ -42,8 +42,18 @@ type Artifacts interface {
 	Describe(tell func(fetch.Artifact) error)
 }
 
-// Opener opens the place at a URL.
-type Opener func(ctx context.Context, url string, c fetch.Credentials) (Place, error)
+// Opener opens the place at the URL of a request, with its credentials and no more rights than its command wants.
+type Opener func(ctx context.Context, r *fetch.Request) (Place, error)
 
-// Unsummed is a body that may not have the MD5 of its entry, although nothing is wrong.
-type Unsummed interface{ Unsummed() bool }
+// Sum says how the bytes of a body are known to be right, beside their SHA-256 where the list has one.
+type Sum int
+
+// How the bytes of a body are known to be right.
+const (
+	SumListed   Sum = iota // they have the MD5 of the entry, where it has one
+	SumVerified            // read from offset 0, the body ends with an error instead of io.EOF unless they have the store's checksum
+	SumNone                // the MD5 of the entry is not theirs, although nothing is wrong
+)
+
+// Summed is a body that says it. Others are SumListed.
+type Summed interface{ Sum() Sum }

@@ -6,6 +6,7 @@ package test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -110,6 +111,7 @@ type store struct {
 	urls    []string // of the tree "models" in the bucket, in Triton's forms
 	env     []string // credentials
 	wrong   []string // credentials that it refuses; nil: it takes any
+	users   string   // the file of the users that it knows beside its own; empty: it knows none
 	bucket  *blob.Bucket
 }
 
@@ -132,16 +134,18 @@ func (s *store) put(name string, content []byte) {
 
 func newS3(t *testing.T) *store {
 	dir, port := t.TempDir(), freePort(t)
-	for _, name := range []string{"data/bucket", "meta"} {
+	for _, name := range []string{"data/bucket", "meta", "users"} {
 		must(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
 	}
 	program := path(t, ".cache/cloud/versitygw")
 	address := "127.0.0.1:" + port
 	s := &store{t: t, address: address, server: startServer(t, address, func() *exec.Cmd {
-		c := exec.Command(program, "--port", address, "posix", "--sidecar", filepath.Join(dir, "meta"), filepath.Join(dir, "data"))
+		c := exec.Command(program, "--port", address, "--iam-dir", filepath.Join(dir, "users"), "--iam-cache-disable",
+			"posix", "--sidecar", filepath.Join(dir, "meta"), filepath.Join(dir, "data"))
 		c.Env = append(os.Environ(), "ROOT_ACCESS_KEY=thekey", "ROOT_SECRET_KEY=thesecret")
 		return c
 	})}
+	s.users = filepath.Join(dir, "users", "users.json")
 	s.env = []string{"AWS_ACCESS_KEY_ID=thekey", "AWS_SECRET_ACCESS_KEY=thesecret", "AWS_DEFAULT_REGION=us-east-1"}
 	s.wrong = []string{"AWS_ACCESS_KEY_ID=thekey", "AWS_SECRET_ACCESS_KEY=wrongsecret"}
 	s.urls = []string{"s3://" + address + "/bucket/models", "s3://http://" + address + "/bucket/models/"}
@@ -217,10 +221,18 @@ type edgewise struct {
 // startBox starts a box with a model repository. data is its folder.
 func startBox(t *testing.T, data string, env []string, arguments ...string) *edgewise {
 	t.Helper()
+	b := newBox(t, data, env, arguments...)
+	b.server = startServer(t, b.server.address, b.server.command)
+	return b
+}
+
+// newBox is a box that was not started.
+func newBox(t *testing.T, data string, env []string, arguments ...string) *edgewise {
+	t.Helper()
 	port := freePort(t)
 	b := &edgewise{t: t, address: "http://127.0.0.1:" + port, data: data, log: filepath.Join(t.TempDir(), "log")}
 	program := path(t, "bin/edgewise")
-	b.server = startServer(t, "127.0.0.1:"+port, func() *exec.Cmd {
+	b.server = &server{address: "127.0.0.1:" + port, command: func() *exec.Cmd {
 		given := []string{"serve", "--http-port", port, "--allow-grpc=false", "--allow-metrics=false"}
 		c := exec.Command(program, append(given, arguments...)...)
 		c.Env = append([]string{"EDGEWISE_DATA_DIR=" + data, "HOME=" + data, "PATH=" + os.Getenv("PATH")}, env...)
@@ -228,8 +240,14 @@ func startBox(t *testing.T, data string, env []string, arguments ...string) *edg
 		must(t, err)
 		c.Stdout, c.Stderr = out, out
 		return c
-	})
+	}}
 	return b
+}
+
+// wantSaid waits until the box has logged a text.
+func (b *edgewise) wantSaid(text string) {
+	b.t.Helper()
+	eventually(b.t, fmt.Sprintf("%q in the log of the box", text), func() bool { return strings.Contains(b.said(), text) })
 }
 
 // said is what the box has logged.

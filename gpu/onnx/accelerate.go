@@ -13,12 +13,14 @@ import (
 	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
 	"github.com/edgewise-ai/edgewise/gpu/preprocess"
 	"github.com/edgewise-ai/edgewise/gpu/provider"
+	"github.com/edgewise-ai/edgewise/gpu/vulkan"
 )
 
 // GPU configures the use of GPUs.
 type GPU struct {
 	Driver  string   // path of the CUDA driver; empty: searched
 	Folders []string // in which NVIDIA's libraries are looked for first
+	Loader  string   // path of the Vulkan loader; empty: searched
 }
 
 // machine is what a process needs before it can use a GPU, found once.
@@ -54,7 +56,7 @@ func (b *Backend) openMachine() (*machine, error) {
 }
 
 // loadGPU makes an instance on a GPU: as many sessions as the model's instance groups put there, each with a ring where
-// the model's sizes are known, and all of them have run once for each batch size.
+// the device has streams and the model's sizes are known, and all of them have run once for each batch size.
 func (b *Backend) loadGPU(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance,
 	error,
 ) {
@@ -62,29 +64,51 @@ func (b *Backend) loadGPU(ctx context.Context, v *edgewise.Version, dir string, 
 	if err != nil {
 		return nil, err
 	}
-	m, err := b.machine()
-	if err != nil {
-		return nil, edgewise.Errorf("onnx.Load", edgewise.Unavailable, "model %v: it cannot run on %v: %w", v.ID, on, err)
+	l := &gpuLoad{backend: b, version: v, dir: dir, on: on, file: inspection}
+	if on.Kind == edgewise.Vulkan {
+		err = l.openVulkan()
+	} else {
+		err = l.openCUDA()
 	}
-	if ops := needCuDNN(inspection); !m.cudnn && len(ops) > 0 {
-		return nil, edgewise.Errorf("onnx.Load", edgewise.Unsupported,
-			"model %v: it cannot run on %v: %s need cuDNN, and %s was not found; install it, or use KIND_CPU", v.ID, on,
-			strings.Join(ops, ", "), provider.CuDNN)
-	}
-	device, err := m.driver.GetDevice(on.Index)
 	if err != nil {
 		return nil, err
 	}
-	c, err := device.Retain()
-	if err != nil {
-		return nil, err
-	}
-	l := &gpuLoad{backend: b, version: v, dir: dir, on: on, ctx: c, file: inspection}
 	instance, err := l.load(ctx)
 	if err != nil {
 		return nil, errors.Join(err, l.undo())
 	}
 	return instance, nil
+}
+
+// openCUDA opens the driver and its libraries, and takes the device.
+func (l *gpuLoad) openCUDA() error {
+	m, err := l.backend.machine()
+	if err != nil {
+		return l.cannotRun(edgewise.Unavailable, err)
+	}
+	if ops := needCuDNN(l.file); !m.cudnn && len(ops) > 0 {
+		return edgewise.Errorf("onnx.Load", edgewise.Unsupported,
+			"model %v: it cannot run on %v: %s need cuDNN, and %s was not found; install it, or use KIND_CPU", l.version.ID,
+			l.on, strings.Join(ops, ", "), provider.CuDNN)
+	}
+	device, err := m.driver.GetDevice(l.on.Index)
+	if err != nil {
+		return err
+	}
+	l.ctx, err = device.Retain()
+	return err
+}
+
+// openVulkan opens the loader where the provider finds it: by the name that is open already.
+func (l *gpuLoad) openVulkan() error {
+	if _, err := vulkan.Open(vulkan.Candidates(l.backend.config.GPU.Loader)); err != nil {
+		return l.cannotRun(edgewise.Unavailable, err)
+	}
+	return nil
+}
+
+func (l *gpuLoad) cannotRun(kind edgewise.Kind, err error) error {
+	return edgewise.Errorf("onnx.Load", kind, "model %v: it cannot run on %v: %w", l.version.ID, l.on, err)
 }
 
 // cudnnOperators are the operators that ONNX Runtime computes with cuDNN.
@@ -111,7 +135,7 @@ type gpuLoad struct {
 	version  *edgewise.Version
 	dir      string
 	on       edgewise.Device
-	ctx      *cuda.Ctx
+	ctx      *cuda.Ctx // nil on a Vulkan device
 	file     *edgewise.Inspection
 	sessions []edgewise.Instance
 	rings    []*ring
@@ -130,12 +154,13 @@ func (l *gpuLoad) load(ctx context.Context) (edgewise.Instance, error) {
 		return nil, err
 	}
 	n := m.PipelineSlots()
-	config := ringConfig{Context: l.ctx, Buckets: sizes, Batched: m.MaxBatchSize > 0, Slots: n}
-	ringed := false
+	config := ringConfig{Context: l.ctx, shapes: shapes{Buckets: sizes, Batched: m.MaxBatchSize > 0}, Slots: n}
+	planned := false
 	if len(sizes) > 0 {
-		config.Inputs, config.Outputs, ringed = plans(m, l.file, sizes[len(sizes)-1], n)
+		config.Inputs, config.Outputs, planned = plans(m, l.file, sizes[len(sizes)-1], n)
 	}
-	graphs := m.Optimization != nil && m.Optimization.CUDA != nil && m.Optimization.CUDA.Graphs
+	ringed := planned && l.ctx != nil
+	graphs := l.ctx != nil && m.Optimization != nil && m.Optimization.CUDA != nil && m.Optimization.CUDA.Graphs
 	if graphs && !ringed {
 		return nil, edgewise.Errorf("onnx.Load", edgewise.Unsupported,
 			"model %v: optimization.cuda.graphs: a graph needs inputs and outputs whose sizes are all fixed but for the batch", l.version.ID)
@@ -146,18 +171,30 @@ func (l *gpuLoad) load(ctx context.Context) (edgewise.Instance, error) {
 			return nil, err
 		}
 	}
-	for range m.InstancesOn(l.on) {
+	for range l.count() {
 		if err := l.add(ctx, config, ringed, graphs); err != nil {
 			return nil, err
 		}
 	}
 	a := newAccelerated(l.version.ID, l.on, l.ctx, l.sessions, l.rings)
 	a.picture, a.kernel = picture, l.kernel
+	if planned {
+		a.shapes = &config.shapes
+	}
 	if err := a.warm(ctx, graphs); err != nil {
 		return nil, edgewise.Errorf("onnx.Load", edgewise.KindOf(err), "model %v: its first run on %v failed: %w",
 			l.version.ID, l.on, err)
 	}
 	return a, nil
+}
+
+// count is how many sessions the version has on the device: one on a Vulkan device, where two of a process would
+// disturb each other.
+func (l *gpuLoad) count() int {
+	if l.on.Kind == edgewise.Vulkan {
+		return 1
+	}
+	return l.version.Model.InstancesOn(l.on)
 }
 
 // addKernel loads the kernel for a model whose input can be made of pictures. A device that does not take it makes
@@ -230,7 +267,7 @@ func (l *gpuLoad) session(stream *cuda.Stream, graphs bool) (*ort.Session, error
 		return nil, err
 	}
 	options.IntraThreads, options.InterThreads, options.Parallel, options.Spin = 1, 1, false, false
-	if options.Providers, err = providers(l.version.Model, l.on.Index, stream, graphs); err != nil {
+	if options.Providers, err = providers(l.version.Model, l.on, session{stream, graphs, l.backend.config.Kept}); err != nil {
 		return nil, err
 	}
 	folder, file := modelFile(l.dir, l.version.Model)
@@ -251,6 +288,9 @@ const graphRuns = 3
 // warm runs every batch size once, so that no request waits for a search of kernels; for graphs, in every slot, until
 // they have been captured.
 func (a *accelerated) warm(ctx context.Context, graphs bool) error {
+	if len(a.rings) == 0 && a.shapes != nil {
+		return a.warmPlain(ctx)
+	}
 	for _, r := range a.rings {
 		for i, s := range r.slots {
 			if i > 0 && !graphs {
@@ -279,6 +319,22 @@ func (a *accelerated) warm(ctx context.Context, graphs bool) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// warmPlain runs zeros in every batch size, for which shaders are compiled.
+func (a *accelerated) warmPlain(ctx context.Context) error {
+	var want []string
+	for i := range a.shapes.Outputs {
+		want = append(want, a.shapes.Outputs[i].name)
+	}
+	for _, rows := range a.shapes.Buckets {
+		result, err := a.direct(ctx, a.shapes.padded(nil, rows), want, edgewise.RunOptions{})
+		if err != nil {
+			return a.judge(err)
+		}
+		result.Free()
 	}
 	return nil
 }

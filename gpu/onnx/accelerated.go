@@ -8,21 +8,24 @@ import (
 	"sync/atomic"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/aligned"
 	"github.com/edgewise-ai/edgewise/gpu/cuda"
 	"github.com/edgewise-ai/edgewise/gpu/preprocess"
 )
 
 // accelerated is a version on a GPU: one or several sessions of it. Batches whose sizes are known beforehand go through
-// rings; others take the plain way, in which ONNX Runtime itself copies in, runs, copies out and waits.
+// rings where the device has streams; others take the plain way, in which ONNX Runtime itself copies in, runs, copies
+// out and waits. There too they are filled up to a bucket when their sizes are known.
 type accelerated struct {
 	version  edgewise.ModelID
 	device   edgewise.Device
-	ctx      *cuda.Ctx
+	ctx      *cuda.Ctx // nil on a Vulkan device
 	pins     *pins
 	sessions []edgewise.Instance
 	plain    chan edgewise.Instance // idle
 	rings    []*ring
 	slots    chan *slot // idle; nil: there are no rings
+	shapes   *shapes    // nil: they are not known
 	picture  string     // the input that can be made of pictures; empty: none
 	kernel   *preprocess.Kernel
 	pads     atomic.Bool // batches may be computed with rows of zeros behind them
@@ -43,6 +46,7 @@ func newAccelerated(v edgewise.ModelID, on edgewise.Device, ctx *cuda.Ctx, sessi
 		a.plain <- s
 	}
 	if len(rings) > 0 {
+		a.shapes = &rings[0].config.shapes
 		a.slots = make(chan *slot, len(rings)*len(rings[0].slots))
 		for i := range rings[0].slots { // in turn, so that batches go to all rings
 			for _, r := range rings {
@@ -57,8 +61,14 @@ func newAccelerated(v edgewise.ModelID, on edgewise.Device, ctx *cuda.Ctx, sessi
 // rings.
 func (a *accelerated) AllowPadding() { a.pads.Store(true) }
 
-// Pin pins memory that others have made, so that it is copied from and to as it stands.
-func (a *accelerated) Pin(memory []byte) (unpin func(), err error) { return a.pins.register(memory) }
+// Pin pins memory that others have made, so that it is copied from and to as it stands. Error: Unsupported on a Vulkan
+// device.
+func (a *accelerated) Pin(memory []byte) (unpin func(), err error) {
+	if a.ctx == nil {
+		return nil, edgewise.Errorf("onnx.Pin", edgewise.Unsupported, "%v copies from any memory", a.device)
+	}
+	return a.pins.register(memory)
+}
 
 // Run runs a batch. Outputs stand in pinned memory until Result.Free. When the memory of options.Place is pinned, the
 // device itself writes there.
@@ -72,9 +82,12 @@ func (a *accelerated) Run(
 	}
 	var result *edgewise.Result
 	var err error
-	if ok {
+	switch {
+	case ok && a.slots != nil:
 		result, err = a.ring(ctx, b, options.Place)
-	} else {
+	case ok && b.rows < a.shapes.Buckets[b.bucket]:
+		result, err = a.padded(ctx, b, want)
+	default:
 		result, err = a.direct(ctx, in, want, options)
 	}
 	if err != nil {
@@ -91,10 +104,10 @@ func (a *accelerated) picturesAmong(in []edgewise.Tensor) bool {
 
 // batch tells whether a run fits into a ring, and how.
 func (a *accelerated) batch(in []edgewise.Tensor, want []string) (*batch, bool) {
-	if a.slots == nil {
+	c := a.shapes
+	if c == nil {
 		return nil, false
 	}
-	c := &a.rings[0].config
 	b := &batch{rows: 1, pins: a.pins, in: make([]edgewise.Tensor, len(c.Inputs))}
 	if c.Batched {
 		if len(in) == 0 || len(in[0].Shape) == 0 {
@@ -102,17 +115,18 @@ func (a *accelerated) batch(in []edgewise.Tensor, want []string) (*batch, bool) 
 		}
 		b.rows = int(in[0].Shape[0])
 	}
-	extra := 0
-	if c.Kernel != nil && b.rows > 0 {
-		if b.pictures = picturesOf(in, c.Inputs[c.Picture].name, b.rows); b.pictures != nil {
-			extra = 1
+	extra, picture := 0, -1
+	if a.slots != nil && a.rings[0].config.Kernel != nil && b.rows > 0 {
+		at := a.rings[0].config.Picture
+		if b.pictures = picturesOf(in, c.Inputs[at].name, b.rows); b.pictures != nil {
+			extra, picture = 1, at
 		}
 	}
 	if len(in) != len(c.Inputs)+extra {
 		return nil, false
 	}
 	for i := range c.Inputs {
-		if b.pictures != nil && i == c.Picture {
+		if i == picture {
 			continue
 		}
 		p := &c.Inputs[i]
@@ -162,6 +176,39 @@ func (a *accelerated) ring(ctx context.Context, b *batch, place func(sizes []int
 	return result, nil
 }
 
+// padded runs a batch the plain way in its bucket, the rest of which is zeros.
+func (a *accelerated) padded(ctx context.Context, b *batch, want []string) (*edgewise.Result, error) {
+	rows := a.shapes.Buckets[b.bucket]
+	result, err := a.direct(ctx, a.shapes.padded(b.in, rows), want, edgewise.RunOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for i, index := range b.want {
+		p, out := &a.shapes.Outputs[index], &result.Outputs[i]
+		if int64(len(out.Data)) != p.size*int64(rows) {
+			result.Free()
+			return nil, edgewise.Errorf("onnx.Run", edgewise.Internal, "model %v: output %q has %d bytes for %d rows of %d",
+				a.version, p.name, len(out.Data), rows, p.size)
+		}
+		out.Data, out.Shape = out.Data[:p.size*int64(b.rows)], p.shape(b.rows, true)
+	}
+	return result, nil
+}
+
+// padded returns inputs, in the order of the plans, with so many rows; what in does not have is zeros.
+func (s *shapes) padded(in []edgewise.Tensor, rows int) []edgewise.Tensor {
+	list := make([]edgewise.Tensor, len(s.Inputs))
+	for i := range s.Inputs {
+		p := &s.Inputs[i]
+		data := aligned.Bytes(int(p.size)*rows, int(p.kind.Size()))
+		if in != nil {
+			copy(data, in[i].Data)
+		}
+		list[i] = edgewise.Tensor{Name: p.name, Type: p.kind, Shape: p.shape(rows, s.Batched), Data: data}
+	}
+	return list
+}
+
 // direct runs the plain way, one run of a session at a time.
 func (a *accelerated) direct(
 	ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions,
@@ -185,6 +232,9 @@ func (a *accelerated) judge(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
+	if a.ctx == nil {
+		return err
+	}
 	if state := a.ctx.Synchronize(); edgewise.DeviceLost(state) {
 		return a.lost(errors.Join(state, err))
 	}
@@ -201,7 +251,7 @@ func (a *accelerated) Close() error {
 	return release(a.rings, a.sessions, a.kernel, a.ctx)
 }
 
-// release gives back what an instance has, in the order in which it leans on each other. kernel may be nil.
+// release gives back what an instance has, in the order in which it leans on each other. kernel and c may be nil.
 func release(rings []*ring, sessions []edgewise.Instance, kernel *preprocess.Kernel, c *cuda.Ctx) error {
 	var errs []error
 	for _, r := range rings {
@@ -216,7 +266,10 @@ func release(rings []*ring, sessions []edgewise.Instance, kernel *preprocess.Ker
 	if kernel != nil {
 		errs = append(errs, kernel.Close())
 	}
-	return errors.Join(append(errs, c.Close())...)
+	if c != nil {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // pins are the pieces of memory that a device reads and writes by itself.

@@ -15,6 +15,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/onnxfile"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
+	"github.com/edgewise-ai/edgewise/gpu/onnx/work"
 )
 
 // Platform is the platform name of ONNX models.
@@ -25,6 +26,7 @@ type Config struct {
 	Library string // path of ONNX Runtime's shared library; empty: searched, see ort.Candidates
 	Cores   int    // most threads of one run; below 1: as many as there are cores
 	GPU     GPU
+	Kept    string // a folder for what is compiled for a model, which is the only one then; empty: nothing is kept
 	Logger  *slog.Logger
 
 	Process ort.Process // of all models on the CPU
@@ -58,7 +60,7 @@ func New(c Config) *Backend {
 func (*Backend) Formats() []edgewise.Format {
 	return []edgewise.Format{{
 		Platform: Platform, Backend: "onnxruntime", File: DefaultFilename,
-		Devices: []edgewise.DeviceKind{edgewise.CPU, edgewise.GPU},
+		Devices: []edgewise.DeviceKind{edgewise.CPU, edgewise.GPU, edgewise.Vulkan},
 	}}
 }
 
@@ -79,7 +81,7 @@ func (b *Backend) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*
 func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance,
 	error,
 ) {
-	if on.Kind == edgewise.GPU {
+	if on.Kind != edgewise.CPU {
 		return b.loadGPU(ctx, v, dir, on)
 	}
 	inspection, err := b.Inspect(ctx, dir, v.Model)
@@ -149,12 +151,21 @@ func names(tensors []edgewise.TensorInfo) []string {
 
 // File reads everything that the model file says of itself but its weights, for display. Errors: those of Inspect.
 func (b *Backend) File(dir string, m *edgewise.Model) (*onnxfile.File, error) {
+	return b.read(dir, m, onnxfile.DefaultLimits())
+}
+
+// CountedFile is File with the attributes and the small tensors that package work needs.
+func (b *Backend) CountedFile(dir string, m *edgewise.Model) (*onnxfile.File, error) {
+	return b.read(dir, m, work.Limits())
+}
+
+func (b *Backend) read(dir string, m *edgewise.Model, l onnxfile.Limits) (*onnxfile.File, error) {
 	if m.Platform != Platform {
 		return nil, edgewise.Errorf("onnx.File", edgewise.Unsupported,
 			"model %q has the platform %q: only ONNX models and ensembles have a graph", m.Name, m.Platform)
 	}
 	folder, file := modelFile(dir, m)
-	return onnxfile.Read(folder, file, onnxfile.DefaultLimits())
+	return onnxfile.Read(folder, file, l)
 }
 
 // placed is a session on the CPU whose runs are kept on the core that they have for themselves.

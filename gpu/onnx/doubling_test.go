@@ -64,7 +64,7 @@ func (l *gpuLoad) doubling(n int, buckets []int, slots int) (*accelerated, error
 		return []plan{{name, edgewise.FP32, edgewise.Shape{int64(n)}, 4 * int64(n)}}
 	}
 	r, err := newRing(ringConfig{
-		Context: l.ctx, Inputs: p("x"), Outputs: p("y"), Buckets: buckets, Batched: true, Slots: slots,
+		Context: l.ctx, shapes: shapes{Inputs: p("x"), Outputs: p("y"), Buckets: buckets, Batched: true}, Slots: slots,
 		Bind: func(compute *cuda.Stream, inputs, outputs []ort.Bound, _ int) (bound, error) {
 			return launched{kernel, compute, inputs[0].Address, outputs[0].Address, n * int(inputs[0].Shape[0])}, nil
 		},

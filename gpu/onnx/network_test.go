@@ -59,7 +59,7 @@ func accelerate(t *testing.T, ctx *cuda.Ctx, buckets []int, slots int) (*acceler
 		t.Fatal("the model's sizes are not known")
 	}
 	r, err := newRing(ringConfig{
-		Context: ctx, Inputs: in, Outputs: out, Buckets: buckets, Batched: true, Slots: slots,
+		Context: ctx, shapes: shapes{Inputs: in, Outputs: out, Buckets: buckets, Batched: true}, Slots: slots,
 		Bind: func(compute *cuda.Stream, inputs, outputs []ort.Bound, _ int) (bound, error) {
 			b, err := s.NewBinding(ort.BindingConfig{Inputs: inputs, Outputs: outputs, Memory: ort.HostMemory})
 			return late{b, compute}, err

@@ -54,7 +54,7 @@ func viewer(t *testing.T, ctx *cuda.Ctx, kind edgewise.DataType, buckets []int) 
 	}
 	in, out, _ := plans(m, inspection, buckets[len(buckets)-1], 2)
 	c := ringConfig{
-		Context: ctx, Inputs: in, Outputs: out, Buckets: buckets, Batched: true, Slots: 2,
+		Context: ctx, shapes: shapes{Inputs: in, Outputs: out, Buckets: buckets, Batched: true}, Slots: 2,
 		Bind: func(compute *cuda.Stream, inputs, outputs []ort.Bound, _ int) (bound, error) {
 			b, err := s.NewBinding(ort.BindingConfig{Inputs: inputs, Outputs: outputs, Memory: ort.HostMemory})
 			return late{b, compute}, err

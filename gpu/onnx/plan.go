@@ -22,6 +22,22 @@ const (
 	maxRing      = 1 << 30 // bytes of the slots of an instance; with more the plain way is taken
 )
 
+// shapes are those of a version's runs on a device, where they are known.
+type shapes struct {
+	Inputs  []plan
+	Outputs []plan
+	Buckets []int // rows, ascending; {1} for a model without a batch dimension
+	Batched bool
+}
+
+// most is the rows of the largest bucket.
+func (s *shapes) most() int { return s.Buckets[len(s.Buckets)-1] }
+
+// bucket returns the index of the smallest bucket for so many rows, -1 when there is none.
+func (s *shapes) bucket(rows int) int {
+	return slices.IndexFunc(s.Buckets, func(b int) bool { return rows <= b })
+}
+
 // buckets returns the batch sizes that are computed, ascending, the last one being max_batch_size: powers of two, and
 // those that the model prefers. nil: the plain way is to be taken.
 func buckets(m *edgewise.Model) ([]int, error) {

@@ -11,48 +11,125 @@ import (
 	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
 )
 
-// providers returns what a model runs on, first choice first, with every option of a provider in one map: a later
-// update would forget the earlier ones. A model that names accelerators gets those; any other gets CUDA. stream, where
-// there is one, is the one that the session works on.
-func providers(m *edgewise.Model, device int, stream *cuda.Stream, graphs bool) ([]ort.Provider, error) {
-	cudaOptions := map[string]string{
-		"device_id":                 strconv.Itoa(device),
-		"arena_extend_strategy":     "kSameAsRequested", // the other one reserves up to twice the need of a memory that many share
-		"cudnn_conv_algo_search":    "HEURISTIC",        // the other one stalls for seconds at each new shape
-		"do_copy_in_default_stream": "1",
-	}
-	var list []ort.Provider
-	for _, a := range m.Accelerators().GPU {
-		switch strings.ToLower(a.Name) {
-		case "cuda":
-			if err := settle(m, a, cudaParameters, cudaOptions); err != nil {
-				return nil, err
-			}
-		case "tensorrt":
-			options := map[string]string{"device_id": strconv.Itoa(device)}
-			if err := settle(m, a, tensorRTParameters, options); err != nil {
-				return nil, err
-			}
-			addStream(options, stream)
-			list = append(list, ort.Provider{Kind: ort.TensorRT, Options: options})
-		default:
-			return nil, edgewise.Errorf("onnx.Load", edgewise.Unsupported,
-				"model %q: gpu_execution_accelerator %q: ONNX models know cuda and tensorrt", m.Name, a.Name)
-		}
-	}
+// accelerator is a way to run models on a kind of devices: a provider of ONNX Runtime.
+type accelerator struct {
+	name       string // in gpu_execution_accelerator
+	kind       edgewise.DeviceKind
+	always     bool // models that do not name it get it too: what the others of its kind cannot run, it can
+	provider   ort.ProviderKind
+	parameters map[string]parameter // that a model may set
+	options    func(edgewise.Device) map[string]string
+	lost       []string // parts of messages after which the device runs nothing any more in this process
+}
+
+// accelerators are all that there are, the first choice of a kind last.
+var accelerators = []accelerator{
+	{
+		name: "tensorrt", kind: edgewise.GPU, provider: ort.TensorRT, parameters: tensorRTParameters, options: deviceID,
+	},
+	{
+		name: "cuda", kind: edgewise.GPU, always: true, provider: ort.CUDA, parameters: cudaParameters, options: cudaDefaults,
+	},
+	{
+		name: "webgpu", kind: edgewise.Vulkan, always: true, provider: ort.WebGPU, parameters: webGPUParameters,
+		options: webGPUDefaults, lost: []string{"is lost", "Device lost", "device lost", "VK_ERROR_DEVICE_LOST"},
+	},
+}
+
+func deviceID(on edgewise.Device) map[string]string {
+	return map[string]string{"device_id": strconv.Itoa(on.Index)}
+}
+
+func cudaDefaults(on edgewise.Device) map[string]string {
+	options := deviceID(on)
+	options["arena_extend_strategy"] = "kSameAsRequested" // the other one reserves up to twice the need of a memory that many share
+	options["cudnn_conv_algo_search"] = "HEURISTIC"       // the other one stalls for seconds at each new shape
+	options["do_copy_in_default_stream"] = "1"
+	return options
+}
+
+// webGPUDefaults keep the layout of the model: with the provider's own, some convolutions over one dimension are wrong.
+// With less validation a run that lacks memory might give numbers. The device is the one that the process sees.
+func webGPUDefaults(edgewise.Device) map[string]string {
+	return map[string]string{"preferredLayout": "NCHW", "validationMode": "basic"}
+}
+
+// session is what providers are told of a session.
+type session struct {
+	stream *cuda.Stream // on which it works; nil: on its own
+	graphs bool         // each batch size is captured as a graph
+	kept   string       // a folder for what they compile; empty: nothing is kept
+}
+
+// providers returns what a model runs on a device on, first choice first, with every option of a provider in one map: a
+// later update would forget the earlier ones. A model that names accelerators of the device's kind gets those before
+// the one that every model gets.
+func providers(m *edgewise.Model, on edgewise.Device, s session) ([]ort.Provider, error) {
+	asked := append([]edgewise.Accelerator{}, m.Accelerators().GPU...)
 	for key := range cudaParameters { // Triton's own place for these
 		if value, ok := m.Parameters[key]; ok {
-			if err := settle(m, edgewise.Accelerator{Name: "cuda", Parameters: map[string]string{key: value.StringValue}},
-				cudaParameters, cudaOptions); err != nil {
-				return nil, err
-			}
+			asked = append(asked, edgewise.Accelerator{Name: "cuda", Parameters: map[string]string{key: value.StringValue}})
 		}
 	}
-	if graphs {
-		cudaOptions["enable_cuda_graph"] = "1"
+	if err := known(m, asked); err != nil {
+		return nil, err
 	}
-	addStream(cudaOptions, stream)
-	return append(list, ort.Provider{Kind: ort.CUDA, Options: cudaOptions}), nil // what TensorRT cannot run, CUDA can
+	var list []ort.Provider
+	for i := range accelerators {
+		row := &accelerators[i]
+		options, named := row.options(on), false
+		for _, a := range asked {
+			if row.kind == on.Kind && strings.EqualFold(a.Name, row.name) {
+				named = true
+				if err := settle(m, a, row.parameters, options); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if row.kind != on.Kind || !named && !row.always {
+			continue
+		}
+		if row.provider == ort.CUDA && s.graphs {
+			options["enable_cuda_graph"] = "1"
+		}
+		if row.provider == ort.TensorRT && s.kept != "" {
+			keepEngines(options, s.kept)
+		}
+		addStream(options, s.stream)
+		list = append(list, ort.Provider{Kind: row.provider, Options: options, Lost: row.lost})
+	}
+	return list, nil
+}
+
+// Precision is what a model's configuration asks for in place of FP32 on a kind of devices: INT8, BF16, FP16 or TF32; ""
+// when it asks for nothing, or for what there is not. TF32 that ONNX Runtime takes without being asked does not count.
+func Precision(m *edgewise.Model, kind edgewise.DeviceKind) string {
+	list, _ := providers(m, edgewise.Device{Kind: kind}, session{})
+	for _, p := range []struct{ option, name string }{
+		{"trt_int8_enable", "INT8"}, {"trt_bf16_enable", "BF16"}, {"trt_fp16_enable", "FP16"}, {"use_tf32", "TF32"},
+	} {
+		if slices.ContainsFunc(list, func(one ort.Provider) bool { return one.Options[p.option] == "1" }) {
+			return p.name
+		}
+	}
+	return ""
+}
+
+// known refuses accelerators that there are none of.
+func known(m *edgewise.Model, asked []edgewise.Accelerator) error {
+	for _, a := range asked {
+		if !slices.ContainsFunc(accelerators, func(row accelerator) bool { return strings.EqualFold(a.Name, row.name) }) {
+			return edgewise.Errorf("onnx.Load", edgewise.Unsupported,
+				"model %q: gpu_execution_accelerator %q: ONNX models know cuda, tensorrt and webgpu", m.Name, a.Name)
+		}
+	}
+	return nil
+}
+
+// keepEngines makes TensorRT keep its engines in a folder, and the times of kernels that it has measured to build them.
+func keepEngines(options map[string]string, folder string) {
+	options["trt_engine_cache_enable"], options["trt_engine_cache_path"] = "1", folder
+	options["trt_timing_cache_enable"], options["trt_timing_cache_path"] = "1", folder
 }
 
 // addStream makes a provider work on a stream. Without the second entry the first one is ignored.
@@ -105,6 +182,12 @@ var (
 		"trt_cuda_graph_enable":          {"trt_cuda_graph_enable", boolean},
 		"trt_dla_enable":                 {"trt_dla_enable", boolean},
 		"trt_dla_core":                   {"trt_dla_core", nil},
+	}
+
+	// webGPUParameters are by ONNX Runtime's names, of which those of layouts are missing: see webGPUDefaults.
+	webGPUParameters = map[string]parameter{
+		"validationMode":          {"validationMode", map[string]string{"basic": "basic", "full": "full"}},
+		"maxNumPendingDispatches": {"maxNumPendingDispatches", nil},
 	}
 )
 

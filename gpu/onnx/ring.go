@@ -32,11 +32,8 @@ type ring struct {
 
 // ringConfig says what a ring runs.
 type ringConfig struct {
+	shapes
 	Context *cuda.Ctx
-	Inputs  []plan
-	Outputs []plan
-	Buckets []int // rows, ascending; {1} for a model without a batch dimension
-	Batched bool
 	Slots   int
 	Kernel  *preprocess.Kernel // makes the input Picture of pictures; nil: runs have none
 	Picture int                // number of that input
@@ -139,9 +136,6 @@ func (s *slot) fill(number int) (err error) {
 	return nil
 }
 
-// most is the rows of the largest bucket.
-func (c *ringConfig) most() int { return c.Buckets[len(c.Buckets)-1] }
-
 // bounds describes the buffers for a bucket.
 func (c *ringConfig) bounds(plans []plan, buffers []buffer, rows int) []ort.Bound {
 	list := make([]ort.Bound, len(plans))
@@ -211,16 +205,6 @@ func (r *ring) close() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// bucket returns the index of the smallest bucket for so many rows, -1 when there is none.
-func (c *ringConfig) bucket(rows int) int {
-	for i, b := range c.Buckets {
-		if rows <= b {
-			return i
-		}
-	}
-	return -1
 }
 
 // batch is one run of a ring.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/pattern"
 )
 
 // The names of the providers' files, beside ONNX Runtime's own.
@@ -62,7 +62,7 @@ func rank(name string) int {
 	return slices.IndexFunc(order, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-var cudart = regexp.MustCompile(`^libcudart\.so\.(\d+)`)
+var cudart = pattern.New(`^libcudart\.so\.(\d+)`)
 
 // Toolkit returns the major version of CUDA that the provider was built with, 0 when it does not say.
 func (f *File) Toolkit() int {

@@ -93,7 +93,7 @@ type layer struct {
 var parts = []string{
 	"wasm/...", "ensemble/...", "store/...", "webui/...", "appliance/manager", "appliance/sched/...", "appliance/cache",
 	"appliance/sharedmemory", "appliance/observe", "appliance/apistatus", "appliance/listen",
-	"appliance/blocks", "appliance/update",
+	"appliance/blocks", "appliance/update", "appliance/access", "appliance/idle",
 }
 
 var adminParts = []string{
@@ -102,8 +102,11 @@ var adminParts = []string{
 }
 
 var services = []string{
+	"appliance/capacity",
 	"appliance/catalog",
+	"appliance/drivers",
 	"appliance/editor",
+	"appliance/fleet",
 	"appliance/golden",
 	"appliance/importer",
 	"appliance/monitor",
@@ -112,13 +115,15 @@ var services = []string{
 	"appliance/remote",
 	"appliance/repository",
 	"appliance/rollout",
+	"appliance/roofline",
 	"appliance/safestart",
 	"appliance/serving",
+	"appliance/tune/...",
 	"appliance/updates",
 }
 
 // foundations are packages that every layer may import, as it may the root.
-var foundations = []string{"aligned", "host", "ordering", "picture", "scalar"}
+var foundations = []string{"aligned", "host", "ordering", "pattern", "picture", "scalar"}
 
 var layers = []layer{
 	{"types", []string{"."}, nil, "the shared types import nothing, so that every package can use them"},
@@ -136,6 +141,12 @@ var layers = []layer{
 		[]string{"appliance/sched", "appliance/sched/cores", "appliance/sched/trial"},
 		"a sequence batcher stands in front of a scheduler, which knows nothing of sequences",
 	},
+	{
+		"waits",
+		[]string{"appliance/sched/waits"},
+		[]string{"appliance/sched/cores"},
+		"what requests wait for knows who held the cores, and nothing of schedulers",
+	},
 	{"disk", []string{"store/disk"}, nil, "files on a disk know nothing of what is stored in them"},
 	{"databases", []string{"store/database"}, []string{"store/disk"}, "a file of bbolt knows nothing of what is stored in it"},
 	{
@@ -150,19 +161,29 @@ var layers = []layer{
 		[]string{"api/admin", "appliance/tarfile"},
 		"parts behind the administration API use its bodies, so that no package translates them",
 	},
-	{"children", []string{"appliance/child"}, nil, "child processes know nothing of what runs in them"},
+	{
+		"children", []string{"appliance/child", "appliance/compiled"}, nil,
+		"child processes, and the folders that they write in, know nothing of what runs in them",
+	},
 	{
 		"processes",
 		[]string{"appliance/runner", "appliance/external", "appliance/external/remote"},
 		[]string{"appliance/child", "appliance/document", "api/..."},
 		"backends in processes of their own share how these are started, confined and ended",
 	},
+	{"load", []string{"appliance/load"}, []string{"appliance/sched/trial"}, "a load is sent of requests that are made up"},
 	{"tap", []string{"appliance/tap"}, []string{"appliance/blocks"}, "copies of requests are in blocks of memory"},
 	{
 		"examples",
 		[]string{"appliance/compare", "appliance/example"},
 		[]string{"api/..."},
 		"requests with their answers, and how answers differ, depend on the protocol alone",
+	},
+	{
+		"measurement",
+		[]string{"appliance/measure"},
+		[]string{"api/admin", "appliance/compare", "appliance/sched/trial"},
+		"trying ways of running a version knows how answers differ, and nothing of devices and loads",
 	},
 	{
 		"history",
@@ -172,13 +193,13 @@ var layers = []layer{
 	},
 	{
 		"helper",
-		[]string{"appliance/update/helper"},
-		[]string{"appliance/update", "appliance/listen"},
+		[]string{"appliance/update/helper", "appliance/update/driver"},
+		[]string{"appliance/update", "appliance/update/driver", "appliance/listen"},
 		"the privileged helper knows versions and signatures, and nothing of the appliance that calls it",
 	},
 	{
 		"native libraries",
-		[]string{"gpu/cuda", "gpu/nvml", "gpu/jetson", "gpu/provider", "gpu/onnx/ort", "gpu/onnx/onnxfile"},
+		[]string{"gpu/cuda", "gpu/vulkan", "gpu/drm", "gpu/nvml", "gpu/jetson", "gpu/provider", "gpu/onnx/ort", "gpu/onnx/onnxfile"},
 		[]string{"gpu/onnx/onnxfile"},
 		"each wraps one library or format; ONNX Runtime has the element types of ONNX files",
 	},
@@ -192,7 +213,7 @@ var layers = []layer{
 	},
 	{
 		"frontends",
-		[]string{"appliance/httpapi", "appliance/grpcapi"},
+		[]string{"appliance/httpapi", "appliance/grpcapi", "appliance/metricspage"},
 		[]string{"appliance/apistatus", "appliance/blocks", "appliance/listen", "appliance/frontend", "api/..."},
 		"a frontend translates requests; it does not decide",
 	},
@@ -210,8 +231,9 @@ var layers = []layer{
 		"services", services,
 		slices.Concat(parts, adminParts, []string{
 			"api/...", "gpu/...", "sdk", "appliance/config", "appliance/document", "appliance/modelconfig",
-			"appliance/update/helper", "appliance/compare", "appliance/example", "appliance/tap", "appliance/child",
-			"appliance/runner", "appliance/external",
+			"appliance/update/driver",
+			"appliance/update/helper", "appliance/compare", "appliance/example", "appliance/tap", "appliance/child", "appliance/compiled",
+			"appliance/runner", "appliance/external", "appliance/measure", "appliance/load",
 		}),
 		"services import parts, and use each other through interfaces that they declare: package appliance connects them",
 	},
@@ -233,8 +255,8 @@ var layers = []layer{
 		"commands",
 		[]string{"cmd/..."},
 		[]string{
-			"appliance", "appliance/config", "appliance/serving", "appliance/update/...", "appliance/compare",
-			"appliance/example", "appliance/tarfile",
+			"appliance", "appliance/access", "appliance/config", "appliance/serving", "appliance/update/...", "appliance/compare",
+			"appliance/example", "appliance/fleet", "appliance/tarfile",
 			"wasm/...", "gpu", "api/...", "sdk/go", "cmd/...",
 		},
 		"commands start the appliance, or call it as any client does",

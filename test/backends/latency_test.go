@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/backend"
 	"github.com/edgewise-ai/edgewise/api/backend/conformance"
@@ -72,27 +70,15 @@ func (silent) Pong(uint64)                                   {}
 func connect(b *testing.B, name, configuration string) *backend.Client {
 	folder, err := filepath.Abs("../../backends/python")
 	must(b, err)
-	in, err := backend.NewMemory("input", 64<<20, true)
+	c, files, err := backend.Connect(64<<20, 64<<20, silent{})
 	must(b, err)
-	out, err := backend.NewMemory("output", 64<<20, false)
-	must(b, err)
-	readable, err := in.File(false)
-	must(b, err)
-	writable, err := out.File(true)
-	must(b, err)
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	must(b, err)
-	must(b, unix.SetNonblock(pair[0], true))
-	theirs := os.NewFile(uintptr(pair[1]), "socket")
 	// as in backend.yaml
 	environment := []string{"MALLOC_MMAP_THRESHOLD_=33554432", "MALLOC_TRIM_THRESHOLD_=134217728"}
-	process, err := conformance.Command(folder, []string{python, "-u", "serve.py"}, environment, os.Stderr)(
-		[]*os.File{theirs, readable, writable})
+	process, err := conformance.Command(folder, []string{python, "-u", "serve.py"}, environment, os.Stderr)(files)
 	must(b, err)
-	for _, file := range []*os.File{theirs, readable, writable} {
+	for _, file := range files {
 		must(b, file.Close())
 	}
-	c := backend.NewClient(os.NewFile(uintptr(pair[0]), "socket"), in, out, silent{})
 	go func() { c.End(c.Serve()) }()
 	b.Cleanup(func() {
 		process.Kill()

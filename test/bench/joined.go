@@ -9,10 +9,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
-const (
-	joinedTime    = time.Second
-	joinedClients = 64
-)
+const joinedTime, joinedClients = time.Second, 64
 
 // joinedGoals are times the rate without batches: a run of the network on many rows takes a little longer, and tensors are
 // copied for each request.

@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/edgewise-ai/edgewise/test/bench/table"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 	"github.com/edgewise-ai/edgewise/wasm"
 )
@@ -58,7 +59,9 @@ func scenarios() []scenario {
 		all = append(all, scenario{"protocol", "loading/" + isolation, loadingFigures(isolation)})
 	}
 	all = append(all, peerScenarios()...)
-	all = append(all, backendScenarios()...)
+	all = append(append(all, backendScenarios()...), scaleScenarios()...)
+	all = append(all, fitScenarios()...)
+	all = append(all, tuningScenarios()...)
 	return append(all,
 		scenario{"wasm", "python/measurements/1", pythonFigures(measurements(), 1)},
 		scenario{"wasm", "python/measurements/16", pythonFigures(measurements(), 16)},
@@ -86,11 +89,15 @@ func main() {
 	}
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds of every interleaved measurement")
+	flag.IntVar(&o.requests, "requests", 100_000, "requests of each workload of the table fits")
+	flag.DurationVar(&o.within, "within", 0, "for how long requests of each workload of the table fits are sent; 0: until all were")
+	flag.IntVar(&o.repeats, "repeats", 10, "tunings of each subject and objective of the table tuning")
+	flag.DurationVar(&o.limit, "limit", 5*time.Minute, "time of one of them at the most")
 	flag.BoolVar(&o.busy, "busy", false, "try scenarios on a busy machine: every sample counts, and nothing is written")
 	flag.StringVar(&o.out, "out", "docs/benchmarks", "folder of the tables; empty: only print")
 	flag.StringVar(&o.peer, "peer", "", "another server that has the models of -models, for the table peers: host:port")
 	flag.StringVar(&o.peerGRPC, "peer-grpc", "", "where it takes gRPC: host:port")
-	table := flag.String("table", "all", "foundation, engine, wasm, protocol, backends, peers, or all but the last")
+	chosen := flag.String("table", "all", "foundation, engine, wasm, protocol, backends, scale, fits, tuning, peers; all: but the last three")
 	only := flag.String("only", "", "run only the scenario of this name, or those of this kind")
 	against := flag.String("against", "", "another build of the program, with the runtime library in lib beside it")
 	models := flag.String("models", "", "only write the models of the table peers into this folder, in Triton's layout")
@@ -110,7 +117,7 @@ func main() {
 	if *models != "" {
 		err = writePeerModels(*models)
 	} else {
-		err = runChosen(all, *table, *only, o)
+		err = runChosen(all, *chosen, *only, o)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -118,16 +125,16 @@ func main() {
 	}
 }
 
-func runChosen(all []scenario, table, only string, o options) error {
+func runChosen(all []scenario, of, only string, o options) error {
 	chosen := slices.DeleteFunc(all, func(s scenario) bool {
-		other := s.table != table
-		if table == "all" { // the peers' takes hours
-			other = s.table == "peers" && only == ""
+		other := s.table != of
+		if of == "all" { // these take hours
+			other = (s.table == "peers" || s.table == "fits" || s.table == "tuning") && only == ""
 		}
 		return other || only != "" && s.name != only && !strings.HasPrefix(s.name, only+"/")
 	})
 	if len(chosen) == 0 {
-		return fmt.Errorf("no scenario is called %q in table %q", only, table)
+		return fmt.Errorf("no scenario is called %q in table %q", only, of)
 	}
 	return runAll(chosen, o)
 }
@@ -145,7 +152,7 @@ func runAll(chosen []scenario, o options) error {
 			failed = append(failed, err)
 			continue
 		}
-		fmt.Print(markdown(r))
+		fmt.Print(table.Markdown(r))
 		if o.out == "" {
 			continue
 		}

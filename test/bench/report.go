@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/edgewise-ai/edgewise/test/bench/table"
 )
 
 // measured is what a table's JSON file holds of one scenario.
@@ -50,6 +52,12 @@ func record(path string, s scenario, r result) error {
 	if err := os.WriteFile(path+".json", append(data, '\n'), 0o644); err != nil {
 		return err
 	}
+	for _, p := range r.Pictures {
+		file := filepath.Join(filepath.Dir(path), filepath.FromSlash(p.File))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, p.SVG, 0o644)); err != nil {
+			return err
+		}
+	}
 	return os.WriteFile(path+".md", []byte(page(path, s.table, all)), 0o644)
 }
 
@@ -72,9 +80,9 @@ func load(path string) (map[string]measured, error) {
 	return of, nil
 }
 
-func page(path, table string, all []measured) string {
+func page(path, of string, all []measured) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Benchmarks: %s\n\nMeasured by `make bench`", table)
+	fmt.Fprintf(&b, "# Benchmarks: %s\n\nMeasured by `make bench`", of)
 	var results []result
 	for i, m := range all {
 		results = append(results, m.result)
@@ -82,7 +90,7 @@ func page(path, table string, all []measured) string {
 			fmt.Fprintf(&b, "; from %s on: %s on %s", m.Scenario, m.Date, m.Machine)
 		}
 	}
-	b.WriteString(".\n\n" + markdown(results...))
+	b.WriteString(".\n\n" + table.Markdown(results...))
 	if notes, err := os.ReadFile(path + ".notes.md"); err == nil {
 		b.WriteString("\n" + string(notes))
 	}

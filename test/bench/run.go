@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
@@ -28,11 +29,15 @@ type run struct {
 
 // options are the same for all scenarios.
 type options struct {
-	rounds   int    // of every interleaved measurement
-	busy     bool   // samples count without two real cores, too
-	out      string // folder of the tables; empty: they are only printed
-	peer     string // another server of the v2 protocol, host:port; empty: none
-	peerGRPC string // the same over gRPC
+	rounds   int           // of every interleaved measurement
+	requests int           // of a workload of the table fits
+	within   time.Duration // for which they are sent; 0: until all were
+	repeats  int           // tunings of each subject and objective
+	limit    time.Duration // of one of them
+	busy     bool          // samples count without two real cores, too
+	out      string        // folder of the tables; empty: they are only printed
+	peer     string        // another server of the v2 protocol, host:port; empty: none
+	peerGRPC string        // the same over gRPC
 }
 
 // measure runs a scenario.

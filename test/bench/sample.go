@@ -16,7 +16,7 @@ type sample struct {
 	p10, p50, p90, p99, p999 float64 // seconds
 	requests                 float64 // that the server was sent, those that are not counted above included
 	refused                  float64 // the part of them that failed
-	processor                float64 // seconds of the server a request
+	processor, own           float64 // seconds of the server a request; of the function that was called, the median
 }
 
 func newSample(latencies *perf.Histogram, took time.Duration) sample {

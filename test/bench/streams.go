@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,12 +28,9 @@ const (
 	sendBlindly = 3
 )
 
-const (
-	cancelTries = 10 // a round
-	// a producer that does not look is ended after the grace of its backend, and a model whose processes die too often is
-	// not started again
-	blindTries = 2
-)
+// Tries: a round, and of a producer that does not look. That is ended after the grace of its backend, and a model whose
+// processes die too often is not started again.
+const cancelTries, blindTries = 10, 2
 
 const producerConfig = `backend: "python"
 input { name: "input" data_type: TYPE_INT32 dims: [ 1 ] }
@@ -40,11 +38,14 @@ output { name: "output" data_type: TYPE_INT64 dims: [ 1 ] }
 model_transaction_policy { decoupled: true }
 `
 
+// producing reads the first response of a producer.
+type producing func(b *box, ctx context.Context, do int32) (int64, error)
+
 // cancelFigures measure how soon the end of a stream by its client is known: to the box, and to the producer.
 func cancelFigures(r *run) {
 	for _, way := range []struct {
 		name string
-		read func(b *box, ctx context.Context, do int32) (int64, error)
+		read producing
 	}{{"gRPC, the call is cancelled", (*box).streamed}, {"REST, the connection is closed", (*box).events}} {
 		for _, do := range []struct {
 			what  int32
@@ -57,19 +58,18 @@ func cancelFigures(r *run) {
 		} {
 			b := r.startBuild(builtProgram, anywhere, nil, fmt.Sprintf("%s/data%d", r.dir, len(r.ends)))
 			r.pushPython(b, "producer", producerConfig, "producer.py")
-			r.cancelling(b, fmt.Sprintf("%s: a producer that %s", way.name, do.name), do.what, do.tries,
-				func(ctx context.Context, do int32) (int64, error) { return way.read(b, ctx, do) })
+			r.cancelling(b, fmt.Sprintf("%s: a producer that %s", way.name, do.name), do.what, do.tries, way.read)
 			r.check(b.stop())
 		}
 	}
 }
 
 // cancelling leaves streams and reports how long that took.
-func (r *run) cancelling(b *box, name string, do int32, tries int, read func(ctx context.Context, do int32) (int64, error)) {
+func (r *run) cancelling(b *box, name string, do int32, tries int, read producing) {
 	var box, producer []float64
 	for n := range tries {
 		ctx, leave := context.WithCancel(context.Background())
-		_, err := read(ctx, do)
+		_, err := read(b, ctx, do)
 		r.check(err)
 		left := monotonic()
 		leave()
@@ -77,13 +77,13 @@ func (r *run) cancelling(b *box, name string, do int32, tries int, read func(ctx
 		box = append(box, 1e-6*float64(monotonic()-left))
 		if do == sendBlindly { // its process is ended, and another one started
 			for end := time.Now().Add(3 * stallTime); err == nil && time.Now().Before(end); time.Sleep(stallTime / 100) {
-				if _, away := read(context.Background(), tellEnd); away == nil {
+				if _, away := read(b, context.Background(), tellEnd); away == nil {
 					break
 				}
 			}
 			continue
 		}
-		ended, err := read(context.Background(), tellEnd)
+		ended, err := read(b, context.Background(), tellEnd)
 		r.check(err)
 		producer = append(producer, 1e-6*float64(ended-left))
 	}
@@ -143,14 +143,18 @@ func (b *box) streamed(ctx context.Context, do int32) (int64, error) {
 	return int64(binary.LittleEndian.Uint64(got.InferResponse.RawOutputContents[0])), nil
 }
 
+// post sends JSON to a route of a model.
+func (b *box) post(ctx context.Context, route, body string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.address+"/v2/models/"+route, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	return http.DefaultClient.Do(req)
+}
+
 // events is streamed over REST.
 func (b *box) events(ctx context.Context, do int32) (int64, error) {
-	body := strings.NewReader(fmt.Sprintf(`{"input":%d}`, do))
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.address+"/v2/models/producer/generate_stream", body)
-	if err != nil {
-		return 0, err
-	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := b.post(ctx, "producer/generate_stream", fmt.Sprintf(`{"input":%d}`, do))
 	if err != nil {
 		return 0, err
 	}
@@ -162,7 +166,5 @@ func (b *box) events(ctx context.Context, do int32) (int64, error) {
 	if !ok {
 		return 0, fmt.Errorf("the event is %q", line)
 	}
-	var value int64
-	_, err = fmt.Sscan(strings.TrimRight(number, "}\n"), &value)
-	return value, err
+	return strconv.ParseInt(strings.TrimRight(number, "}\n"), 10, 64)
 }

@@ -29,11 +29,16 @@ var (
 const (
 	chart    = "../../configs/kubernetes/edgewise"
 	token    = "admin"
-	patience = 3 * time.Minute
+	patience = 5 * time.Minute
+
+	lastWords = 4 << 10 // bytes of a program's log that a failed test shows
 )
 
 // server is an API server with an etcd of its own.
-type server struct{ address string }
+type server struct {
+	address string
+	key     string // file of the key that signs the tokens of service accounts
+}
 
 // startServer starts both, and waits until the server is ready.
 func startServer(t *testing.T) server {
@@ -51,7 +56,7 @@ func startServer(t *testing.T) server {
 		"--service-account-signing-key-file="+key, "--service-account-key-file="+key, "--service-cluster-ip-range=10.99.0.0/24",
 		"--token-auth-file="+tokens, "--authorization-mode=Node,RBAC", "--cert-dir="+filepath.Join(dir, "certificates"),
 		"--endpoint-reconciler-type=none", "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", port))
-	s := server{address: fmt.Sprint("https://127.0.0.1:", port)}
+	s := server{address: fmt.Sprint("https://127.0.0.1:", port), key: key}
 	s.await(t)
 	return s
 }
@@ -94,15 +99,18 @@ func start(t *testing.T, name string, arguments ...string) {
 	var log bytes.Buffer
 	command := exec.CommandContext(ctx, tool(name), arguments...)
 	command.Stdout, command.Stderr = &log, &log
+	command.WaitDelay = time.Second // what it has started may hold its output
 	if err := command.Start(); err != nil {
 		t.Fatalf("%v: -cluster.tools is a folder that tools.sh has filled", err)
 	}
 	t.Cleanup(func() {
 		cancel()
 		_ = command.Wait()
-		if ended := command.ProcessState; t.Failed() && ended.Exited() {
-			t.Logf("%s ended by itself, with %d:\n%s", name, ended.ExitCode(), log.String())
+		if !t.Failed() {
+			return
 		}
+		said := log.Bytes()
+		t.Logf("%s: %v; it said last:\n%s", name, command.ProcessState, said[max(0, len(said)-lastWords):])
 	})
 }
 

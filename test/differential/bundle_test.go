@@ -22,9 +22,9 @@ const childVerb = "differential-child"
 // TestMain lets the test binary be its own child.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == childVerb {
-		os.Exit(runner.Serve(func(options json.RawMessage) (edgewise.Backend, error) {
+		os.Exit(runner.Serve(func(s runner.Start) (edgewise.Backend, error) {
 			var library string
-			err := json.Unmarshal(options, &library)
+			err := json.Unmarshal(s.Options, &library)
 			return bundles{backend(library)}, err
 		}))
 	}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise/test/fakegpu"
+	"github.com/edgewise-ai/edgewise/test/processes"
 )
 
 // TestTheSameProgramServesWithAndWithoutAGPU runs the built program on this machine as it is, and with a CUDA driver
@@ -20,6 +22,8 @@ func TestTheSameProgramServesWithAndWithoutAGPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	manifest := brokenDriver(t, t.TempDir(), "crash", "__attribute__((constructor)) static void begin(void) { abort(); }")
+	broken := strings.TrimSuffix(manifest, ".json") + ".so"
 	for _, test := range []struct {
 		name, driver string
 		doctor       []string
@@ -30,6 +34,11 @@ func TestTheSameProgramServesWithAndWithoutAGPU(t *testing.T) {
 			"no driver", "/nonexistent/libcuda.so.1",
 			[]string{"gpu        none used: no CUDA driver was found"},
 			"no CUDA driver was found", `edgewise_device_used{device="cpu",gpu_uuid=""} 1`,
+		},
+		{
+			"a driver that ends its process", broken,
+			[]string{"gpu        none used: the process that asked the driver of CUDA ended: exit status 2: SIGABRT", "ONNX Runtime 1."},
+			"the process that asked the driver of CUDA ended", `edgewise_device_used{device="cpu",gpu_uuid=""} 1`,
 		},
 		{
 			"a GPU", fakegpu.Build(t, "libcuda"),
@@ -63,8 +72,29 @@ func TestTheSameProgramServesWithAndWithoutAGPU(t *testing.T) {
 			}
 			_, page := b.send(http.MethodGet, "/metrics", nil)
 			contains(t, "metrics", page, test.metrics)
+			b.mapsNo("libvulkan", "libcuda")
 			b.terminate()
 		})
+	}
+}
+
+// mapsNo checks that neither the box nor a process of a model has a library of such a name.
+func (b *box) mapsNo(names ...string) {
+	b.t.Helper()
+	children, err := processes.Children(b.cmd.Process.Pid)
+	if err != nil || len(children) == 0 {
+		b.t.Fatalf("%d processes of models: %v", len(children), err)
+	}
+	for _, pid := range append(children, b.cmd.Process.Pid) {
+		maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		for _, name := range names {
+			if strings.Contains(string(maps), name) {
+				b.t.Errorf("process %d has loaded %s", pid, name)
+			}
+		}
 	}
 }
 

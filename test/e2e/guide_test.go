@@ -36,6 +36,7 @@ func TestCommandsOfTheGuides(t *testing.T) {
 		{"of make run", serveDemo, []string{
 			"README.md", "docs/guides/first-five-minutes.md", "docs/guides/accounts.md", "docs/guides/perf.md",
 			"docs/guides/sequences.md", "docs/guides/python-models.md", "docs/guides/ensembles.md", "docs/guides/admin-api.md",
+			"docs/guides/capacity.md",
 		}},
 	}
 	run := map[string]bool{}

@@ -139,7 +139,7 @@ func (b *box) beginSlowly(t *testing.T) (finish func() (int64, error)) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(2 * time.Minute))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	buffered := bufio.NewReader(c)
 	read := func() (int64, error) {
 		res, err := http.ReadResponse(buffered, nil)

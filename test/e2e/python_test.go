@@ -545,3 +545,25 @@ parameters { key: "EXECUTION_ENV_PATH" value { string_value: "%s" } }`
 	}
 	b.stop()
 }
+
+// TestAFolderInTritonsLayoutIsPushed pushes a model with its files: the configuration stands beside folders of versions.
+func TestAFolderInTritonsLayoutIsPushed(t *testing.T) {
+	t.Parallel()
+	b := serveReady(t, t.TempDir())
+	folder := t.TempDir()
+	source := strings.Replace(stateful, "import os\n", "import os\nimport part\n", 1)
+	for name, content := range map[string]string{
+		"config.pbtxt": statefulConfiguration, "1/model.py": "broken", "2/model.py": source, "2/part.py": "# of the model",
+	} {
+		path := filepath.Join(folder, name)
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if err == nil {
+			err = os.WriteFile(path, []byte(content), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.must("model", "push", "sums", folder)
+	b.sumsOf(t, 2)
+}

@@ -29,10 +29,17 @@ import (
 type ociRegistry struct {
 	host   string
 	folder string
+	config string // its file
 	cmd    *exec.Cmd
 }
 
 func serveRegistry(t *testing.T) *ociRegistry {
+	t.Helper()
+	return serveRegistryWith(t, "")
+}
+
+// serveRegistryWith serves one with more lines in its configuration.
+func serveRegistryWith(t *testing.T, more string) *ociRegistry {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -41,20 +48,30 @@ func serveRegistry(t *testing.T) *ociRegistry {
 	r := &ociRegistry{host: l.Addr().String(), folder: t.TempDir()}
 	_ = l.Close()
 	config := filepath.Join(t.TempDir(), "registry.yml")
-	text := fmt.Sprintf("version: 0.1\nstorage: {filesystem: {rootdirectory: %s}, cache: {}}\nhttp: {addr: %s}\nlog: {level: error}\n",
-		r.folder, r.host)
+	text := fmt.Sprintf("version: 0.1\nstorage: {filesystem: {rootdirectory: %s}, cache: {}}\nhttp: {addr: %s}\nlog: {level: error}\n%s",
+		r.folder, r.host, more)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.cmd = exec.Command("docker-registry", "serve", config)
+	r.config = config
+	r.start(t)
+	t.Cleanup(r.stop)
+	return r
+}
+
+func (r *ociRegistry) stop() { _, _ = r.cmd.Process.Kill(), r.cmd.Wait() }
+
+// start starts the registry and waits until it answers.
+func (r *ociRegistry) start(t *testing.T) {
+	t.Helper()
+	r.cmd = exec.Command("docker-registry", "serve", r.config)
 	if err := r.cmd.Start(); err != nil {
 		t.Fatalf("Debian's package docker-registry is needed: %v", err)
 	}
-	t.Cleanup(func() { _, _ = r.cmd.Process.Kill(), r.cmd.Wait() })
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		if res, err := http.Get("http://" + r.host + "/v2/"); err == nil {
 			_ = res.Body.Close()
-			return r
+			return
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("the registry does not answer")
@@ -313,13 +330,13 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// awaitPart waits for the beginning of a file that is being fetched.
+// awaitPart waits for the beginning of a large file that is being fetched: a small one may be whole at the next look.
 func awaitPart(t *testing.T, folder string) string {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		parts, _ := filepath.Glob(filepath.Join(folder, "*", "parts", "*"))
 		for _, part := range parts {
-			if info, err := os.Stat(part); err == nil && info.Size() > 0 {
+			if info, err := os.Stat(part); err == nil && info.Size() >= 1<<20 {
 				return part
 			}
 		}

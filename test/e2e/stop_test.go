@@ -185,7 +185,7 @@ func TestStopIsBoundedAndSaysWhatItCut(t *testing.T) {
 }
 
 // TestABoxThatIsToStopAnswersUntilItIsLeft asks a box to stop that gives load balancers an hour: it says at once that it
-// is not ready, takes new connections and answers on them, and ends at the second signal.
+// is not ready, takes new connections, answers on them and ends them, and ends at the second signal.
 func TestABoxThatIsToStopAnswersUntilItIsLeft(t *testing.T) {
 	t.Parallel()
 	b := serveReady(t, t.TempDir(), "--set", "shutdown.delay=1h")
@@ -199,6 +199,14 @@ func TestABoxThatIsToStopAnswersUntilItIsLeft(t *testing.T) {
 		t.Errorf("live: %d %s", status, text)
 	}
 	b.wantBias("cat", "1", 1)
+	res, err := http.Get(b.url + "/v2/models/cat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if !res.Close {
+		t.Error("an answer of a box that is to stop does not say that the connection ends")
+	}
 	b.stop()
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/edgewise-ai/edgewise/appliance"
+	"github.com/edgewise-ai/edgewise/appliance/access"
 	"github.com/edgewise-ai/edgewise/test/real"
 )
 
@@ -17,7 +17,7 @@ func TestAUserIsMadeAndGetsAPasswordAtTheBoxItself(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	b := serveReady(t, dir, "--auth", "accounts")
-	token, err := os.ReadFile(filepath.Join(dir, appliance.TokenFile))
+	token, err := os.ReadFile(filepath.Join(dir, access.TokenFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func (b *box) awaitReady(t *testing.T, ready <-chan string) {
 		t.Cleanup(b.client.Close)
 	case <-b.ended:
 		t.Fatalf("the box ended:\n%s", b.output.String())
-	case <-time.After(2 * time.Minute):
+	case <-time.After(10 * time.Minute):
 		t.Fatalf("the box does not get ready:\n%s", b.output.String())
 	}
 }

@@ -136,7 +136,7 @@ func counted(t *testing.T, dir string) int {
 // ready without that.
 func waitForLoading(t *testing.T, dir, version string, before int, ready <-chan string) bool {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if now := readStarts(dir); now.Total > before && slices.Contains(now.Loading, version) {
 			return true
 		}
@@ -175,7 +175,7 @@ func liveState(m admin.Model) string {
 
 func (b *box) awaitState(t *testing.T, model, state string) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); b.states(t)[model] != state; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Minute); b.states(t)[model] != state; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s is %q, not %s:\n%s", model, b.states(t)[model], state, &b.output)
 		}

@@ -16,8 +16,11 @@ import (
 
 var bundle = flag.String("bundle", "", "the folder that bundle.sh has made")
 
+// swiftShader is where Debian's chromium has a software Vulkan device.
+const swiftShader = "/usr/lib/chromium"
+
 // TestTheBundleRunsOverStandIns runs the script of the bundle as on a machine with a GPU, over libraries that stand in
-// for NVIDIA's, the driver among them. What it wrote stays in a folder named like the bundle with -fake.
+// for NVIDIA's, the driver among them, and over SwiftShader. What it wrote stays in a folder named like the bundle with -fake.
 func TestTheBundleRunsOverStandIns(t *testing.T) {
 	if *bundle == "" {
 		t.Skip("no -bundle is given: make gpu-test makes one and runs it")
@@ -37,6 +40,9 @@ func TestTheBundleRunsOverStandIns(t *testing.T) {
 		t.Fatal(err)
 	}
 	place(t, fakegpu.Build(t, "libcuda"), filepath.Join(fake, "libcuda.so.1"))
+	for _, name := range []string{"libvulkan.so.1", "libvk_swiftshader.so", "vk_swiftshader_icd.json"} {
+		place(t, filepath.Join(swiftShader, name), filepath.Join(fake, name))
+	}
 	t.Setenv("FAKEGPU_CONTROL", "") // of this process
 	t.Setenv("GPUTEST_FAKE", "1")
 	run := exec.CommandContext(t.Context(), filepath.Join(dir, "run.sh"))

@@ -30,6 +30,8 @@ type settings struct {
 	out     string
 	fake    bool
 	each    time.Duration
+	// of Vulkan devices; empty: as the box finds them
+	vulkan, vulkanDriver string
 }
 
 // line is one result.
@@ -62,6 +64,8 @@ func flags() *settings {
 		s.folders = append(s.folders, v)
 		return nil
 	})
+	flag.StringVar(&s.vulkan, "vulkan", "", "a Vulkan loader whose software devices are used")
+	flag.StringVar(&s.vulkanDriver, "vulkan-driver", "", "the manifest of the driver for them")
 	flag.StringVar(&s.server, "server", "", "the program edgewise")
 	flag.StringVar(&s.out, "out", "gputest.json", "where the JSON goes")
 	flag.BoolVar(&s.fake, "fake", false, "NVIDIA's libraries are stand-ins: run everything and judge no figure")
@@ -72,8 +76,9 @@ func flags() *settings {
 var given = flags()
 
 // TestGPU looks at a GPU: what is found, how fast copies are, whether a model computes there what it computes on the CPU,
-// how fast it does so through ONNX Runtime alone and through the box's own path, and whether a server comes back from
-// faults. It prints a table and writes JSON. "make gpu-test" packs it with all it needs; run.sh beside it runs it.
+// how fast it does so through ONNX Runtime alone and through the box's own path, whether a server comes back from faults,
+// which device is chosen by measurement, and a Vulkan device where there is one. It prints a table and writes JSON.
+// "make gpu-test" packs it with all it needs; run.sh beside it runs it.
 func TestGPU(t *testing.T) {
 	if given.library == "" {
 		t.Skip("no -library is given: make gpu-test packs this test for a machine with a GPU")
@@ -105,8 +110,10 @@ func (r *report) run(ctx context.Context, s settings) error {
 		do   func() error
 	}{
 		{"copies", func() error { return r.copies(s) }},
+		{"kernel for pictures", func() error { return r.pictures(s) }},
 		{"models", func() error { return r.models(ctx, s, logger) }},
 		{"server", func() error { return r.served(ctx, s) }},
+		{"selection", func() error { return r.selected(ctx, s) }},
 	} {
 		if err := step.do(); err != nil {
 			r.add(line{Name: step.name, Failed: err.Error()})

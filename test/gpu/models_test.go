@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -60,7 +61,9 @@ func (b *bench) run(ctx context.Context, logger *slog.Logger) (err error) {
 	if err := b.make().Save(b.dir); err != nil {
 		return err
 	}
-	b.backend = onnx.New(onnx.Config{Library: b.library, GPU: onnx.GPU{Driver: b.driver, Folders: b.folders}, Logger: logger})
+	b.backend = onnx.New(onnx.Config{
+		Library: b.library, GPU: onnx.GPU{Driver: b.driver, Folders: b.folders}, Kept: filepath.Join(b.dir, "kept"), Logger: logger,
+	})
 	cpu, err := b.load(ctx, edgewise.Device{}, plain)
 	if err != nil {
 		return err
@@ -72,10 +75,65 @@ func (b *bench) run(ctx context.Context, logger *slog.Logger) (err error) {
 		}
 	}
 	b.judge()
+	return b.precisions(ctx, cpu)
+}
+
+// precision is a way to multiply, and how far it may be from the CPU's FP32.
+type precision struct {
+	name      string
+	by        edgewise.Accelerator
+	tolerance float64
+}
+
+// precisions compares each precision with the CPU. TensorRT loads twice: the second time with the engine that it has kept.
+func (b *bench) precisions(ctx context.Context, cpu edgewise.Instance) error {
+	cuda := func(tf32 string) edgewise.Accelerator {
+		return edgewise.Accelerator{Name: "cuda", Parameters: map[string]string{"use_tf32": tf32}}
+	}
+	list := []precision{{"FP32", cuda("0"), b.tolerance}, {"TF32", cuda("1"), max(b.tolerance, 3e-3)}}
+	if b.Machine.TensorRT != "" {
+		tensorRT := edgewise.Accelerator{Name: "tensorrt"}
+		half := edgewise.Accelerator{Name: "tensorrt", Parameters: map[string]string{"precision_mode": "FP16"}}
+		list = append(list, precision{"TensorRT", tensorRT, max(b.tolerance, 3e-3)}, precision{"TensorRT FP16", half, 1e-2})
+	} else {
+		b.add(line{Name: b.name + ": TensorRT not measured, its libraries are missing"})
+	}
+	for _, p := range list {
+		first, err := b.precise(ctx, p, "load", cpu)
+		if err != nil {
+			return err
+		}
+		if p.by.Name != "tensorrt" {
+			continue
+		}
+		again, err := b.precise(ctx, p, "load again", cpu)
+		if err != nil {
+			return err
+		}
+		b.add(line{Name: b.name + ", " + p.name + ": load to load again", Value: first / again, Unit: "ratio", Gate: 2})
+	}
 	return nil
 }
 
-func (b *bench) load(ctx context.Context, on edgewise.Device, way string) (edgewise.Instance, error) {
+// precise loads in a precision, compares with the CPU and measures. It returns how long the load took, in seconds.
+func (b *bench) precise(ctx context.Context, p precision, what string, cpu edgewise.Instance) (took float64, err error) {
+	start := time.Now()
+	i, err := b.load(ctx, edgewise.Device{Kind: edgewise.GPU}, p.name, p.by)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, i.Close()) }()
+	took = time.Since(start).Seconds()
+	b.add(line{Name: b.name + ", " + p.name + ": " + what, Value: took, Unit: "s"})
+	if err := b.compare(ctx, p.name, 1, p.tolerance, cpu, i); err != nil {
+		return 0, err
+	}
+	return took, b.loop(ctx, p.name, 32, i, true)
+}
+
+func (b *bench) load(
+	ctx context.Context, on edgewise.Device, way string, by ...edgewise.Accelerator,
+) (edgewise.Instance, error) {
 	parameters := map[string]edgewise.ModelParam{}
 	switch way {
 	case plain:
@@ -84,8 +142,11 @@ func (b *bench) load(ctx context.Context, on edgewise.Device, way string) (edgew
 		parameters["gpu_pipeline_slots"] = edgewise.ModelParam{StringValue: "1"}
 	}
 	return b.backend.Load(ctx, &edgewise.Version{
-		ID:    edgewise.ModelID{Name: "subject", Version: 1},
-		Model: &edgewise.Model{Name: "subject", Platform: onnx.Platform, MaxBatchSize: int32(b.most), Parameters: parameters},
+		ID: edgewise.ModelID{Name: "subject", Version: 1},
+		Model: &edgewise.Model{
+			Name: "subject", Platform: onnx.Platform, MaxBatchSize: int32(b.most), Parameters: parameters,
+			Optimization: &edgewise.Optimization{ExecutionAccelerators: &edgewise.ExecutionAccelerators{GPU: by}},
+		},
 	}, b.dir, on)
 }
 
@@ -107,7 +168,7 @@ func (b *bench) way(ctx context.Context, way string, cpu edgewise.Instance) (err
 	b.add(line{Name: b.name + ", " + way + ": load and warm-up", Value: time.Since(start).Seconds(), Unit: "s"})
 	for _, rows := range b.batches(way) {
 		if rows <= 8 { // the CPU is slow
-			if err := b.compare(ctx, way, rows, cpu, i); err != nil {
+			if err := b.compare(ctx, way, rows, b.tolerance, cpu, i); err != nil {
 				return err
 			}
 		}
@@ -152,7 +213,9 @@ func (b *bench) copyShare() float64 {
 	return seconds / (32 / b.speed["alone32"])
 }
 
-func (b *bench) compare(ctx context.Context, way string, rows int, cpu, gpu edgewise.Instance) error {
+func (b *bench) compare(
+	ctx context.Context, way string, rows int, tolerance float64, cpu, gpu edgewise.Instance,
+) error {
 	in := []edgewise.Tensor{b.input(rows, 1)}
 	_, output := b.names()
 	want, err := cpu.Run(ctx, in, []string{output}, edgewise.RunOptions{})
@@ -169,8 +232,8 @@ func (b *bench) compare(ctx context.Context, way string, rows int, cpu, gpu edge
 		Name:  fmt.Sprintf("%s, %s, batch %d: difference to the CPU", b.name, way, rows),
 		Value: b.distance(got.Outputs[0].Data, want.Outputs[0].Data), Unit: "rel. L2",
 	}
-	if !(l.Value <= b.tolerance) && !b.Fake {
-		l.Failed = fmt.Sprintf("more than %g", b.tolerance)
+	if !(l.Value <= tolerance) && !b.Fake {
+		l.Failed = fmt.Sprintf("more than %g", tolerance)
 	}
 	if math.IsNaN(l.Value) || math.IsInf(l.Value, 0) {
 		l.Value = -1 // JSON has no such numbers

@@ -153,8 +153,8 @@ func TestALostDeviceEndsItsProcessAndNothingElse(t *testing.T) {
 	if took > back {
 		t.Errorf("it came back after %v", took)
 	}
-	if !strings.Contains(log.String(), "exit status 75") {
-		t.Errorf("its process did not end with 75:\n%s", log)
+	if !strings.Contains(log.String(), `cause="its device was lost"`) {
+		t.Errorf("the log does not say why its process ended:\n%s", log)
 	}
 
 	after, err := b.children()
@@ -225,7 +225,7 @@ func TestSeveralGPUs(t *testing.T) {
 		"both":   "max_batch_size: 8\ninstance_group { kind: KIND_GPU }\n",
 		"second": "max_batch_size: 8\ninstance_group { kind: KIND_GPU gpus: [1] }\n", "open": "max_batch_size: 8\n",
 	}, func(string) *onnxgen.Model { return onnxgen.MLP(1) })
-	b, log := start(t, path, models, "both", "second", "open")
+	b, log := startWith(t, path, models, []string{"gpu.trial_time=0s"}, "both", "second", "open")
 	for _, model := range []string{"both", "second", "open"} {
 		if answers, _, err := b.load(4, 50*time.Millisecond, question(t, model, 2)); err != nil || answers == 0 {
 			t.Errorf("%s: %v\n%s", model, err, log)
@@ -244,8 +244,7 @@ func TestSeveralGPUs(t *testing.T) {
 // gives its memory up.
 func TestModelsOnDemandGiveWay(t *testing.T) {
 	path, _ := driver(t) // of 1 GiB, half of which is for models
-	config := "max_batch_size: 8\ninstance_group { kind: KIND_GPU }\nparameters { key: \"gpu_residency\" value { " +
-		"string_value: \"on_demand\" } }\n"
+	config := "max_batch_size: 8\ninstance_group { kind: KIND_GPU }\n"
 	models := repository(t, map[string]string{"a": config, "b": config},
 		func(string) *onnxgen.Model { return onnxgen.MLP(1) })
 	b, log := start(t, path, models, "a", "b")

@@ -135,7 +135,7 @@ func (r *report) comeBack(b *box, name string, m subject) error {
 		return err
 	}
 	l := line{Name: "server: from kill -9 of the models to an answer", Value: took.Seconds(), Unit: "s"}
-	if took > back {
+	if took > back && !r.Fake { // a software device compiles its shaders again
 		l.Failed = "later than " + back.String()
 	}
 	r.add(l)

@@ -24,18 +24,23 @@ func (t *trial) fresh(to string) error {
 	if err != nil || t.words == "" {
 		return err
 	}
-	menu := to + ".cfg"
-	if err := execute("mcopy", "-o", "-i", to+"@@1M", "::EFI/debian/grub.cfg", menu); err != nil {
+	return disk(to).say(t.words)
+}
+
+// say adds words to those that GRUB gives the kernel.
+func (d disk) say(words string) error {
+	menu := string(d) + ".cfg"
+	if err := execute("mcopy", "-o", "-i", string(d)+"@@1M", "::EFI/debian/grub.cfg", menu); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(menu)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(menu, bytes.Replace(text, []byte(" quiet\""), []byte(" quiet "+t.words+"\""), 1), 0o644); err != nil {
+	if err := os.WriteFile(menu, bytes.Replace(text, []byte(" quiet\""), []byte(" quiet "+words+"\""), 1), 0o644); err != nil {
 		return err
 	}
-	return disk(to).place(menu, "EFI/debian/grub.cfg")
+	return d.place(menu, "EFI/debian/grub.cfg")
 }
 
 func (d disk) copy(to string) error { return execute("cp", "--sparse=always", string(d), to) }

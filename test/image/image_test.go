@@ -20,6 +20,7 @@ import (
 
 type options struct {
 	image, keys, version, newer string
+	drivers                     string
 	arch                        string
 	port                        int
 	count, boots                int
@@ -63,6 +64,7 @@ var steps = []step{
 	{"model", "", (*trial).model},
 	{"good", "", (*trial).good},
 	{"upload", "", (*trial).upload},
+	{"driver", "", (*trial).driver},
 	{"refused", "", (*trial).refused},
 	{"update", "", (*trial).update},
 	{"cuts", again, (*trial).cuts},
@@ -76,6 +78,9 @@ var steps = []step{
 	{"clock", flashed, (*trial).clock},
 	{"secure", flashed, (*trial).secure},
 	{"forged", flashed, (*trial).forged},
+	{"graphics", flashed, (*trial).graphics},
+	{"refusals", "", (*trial).refusals},
+	{"pair", "", (*trial).pair},
 }
 
 // flags are what "make image-test" gives behind -args.
@@ -84,6 +89,7 @@ func flags() *options {
 	flag.StringVar(&o.image, "image", "", "folder of the image and its bundles, as dist/image")
 	flag.StringVar(&o.arch, "arch", "amd64", "what the image is for: amd64 or arm64")
 	flag.StringVar(&o.keys, "keys", ".cache/image/keys", "folder of the keys that the bundles are signed with")
+	flag.StringVar(&o.drivers, "drivers", "dist/drivers", "folder of the driver extensions")
 	flag.StringVar(&o.version, "version", "", "version of the image")
 	flag.StringVar(&o.newer, "newer", "", "version of the bundle that it is updated to")
 	flag.IntVar(&o.port, "port", 18443, "port of this machine that leads to the page")

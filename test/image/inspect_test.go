@@ -14,7 +14,7 @@ import (
 
 // Bounds of what people download and of what is on the disk before it grows, in bytes.
 const (
-	maxImage    = 600_000_000
+	maxImage    = 720_000_000
 	maxDownload = 250_000_000
 )
 

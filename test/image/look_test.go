@@ -32,6 +32,7 @@ type looker struct {
 	slotB    [2]int64
 	dataAt   int64
 	newer    string // file of the slot that is installed
+	keys     string // folder of the keys that drivers are signed with
 }
 
 // file is a file that is written to as a disk.
@@ -51,7 +52,7 @@ func (t *trial) looker(r *recording) (*looker, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &looker{r: r, dir: t.machine.file("look"), durable: file{f}, newer: filepath.Join(t.image, "slot-"+t.newer+".squashfs")}
+	l := &looker{r: r, dir: t.machine.file("look"), durable: file{f}, keys: t.keys, newer: filepath.Join(t.image, "slot-"+t.newer+".squashfs")}
 	now := disk(t.machine.disk) // which has partitions that the flashed one has not
 	at, size, err := now.partition(1)
 	if err != nil {
@@ -130,7 +131,8 @@ func (l *looker) look(n int, seed uint64) (slot string, err error) {
 		}
 	}
 	return slot, disk(path).data(filepath.Join(l.dir, "data"), func(root string) error {
-		return l.wholeData(filepath.Join(root, "var/lib/edgewise"), n)
+		return errors.Join(l.wholeData(filepath.Join(root, "var/lib/edgewise"), n),
+			wholeDrivers(filepath.Join(root, "var/lib/edgewise-update/drivers"), l.keys))
 	})
 }
 

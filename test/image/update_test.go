@@ -219,13 +219,18 @@ func (t *trial) changed(version string, files map[string]string) (string, error)
 // stick plugs a stick with a bundle in, waits until the console has said one of the texts again, and takes the stick
 // out.
 func (t *trial) stick(bundle string, texts ...string) (string, error) {
+	return t.stickWith(map[string]string{"edgewise.raucb": bundle}, texts...)
+}
+
+// stickWith does so with files by the names that they have on the stick.
+func (t *trial) stickWith(files map[string]string, texts ...string) (string, error) {
 	path := t.machine.file("stick")
 	_ = os.Remove(path)
-	for _, command := range [][]string{
-		{"truncate", "-s", "400M", path},
-		{"mkfs.vfat", "-n", "EDGEWISE_UP", path},
-		{"mcopy", "-i", path, bundle, "::edgewise.raucb"},
-	} {
+	commands := [][]string{{"truncate", "-s", "400M", path}, {"mkfs.vfat", "-n", "EDGEWISE_UP", path}}
+	for name, file := range files {
+		commands = append(commands, []string{"mcopy", "-i", path, file, "::" + name})
+	}
+	for _, command := range commands {
 		if err := execute(command...); err != nil {
 			return "", err
 		}

@@ -33,6 +33,9 @@ func (NoGPUs) Usable() ([]edgewise.DeviceInfo, error) {
 // Slowed returns "".
 func (NoGPUs) Slowed(edgewise.Device) string { return "" }
 
+// Identity describes no hardware.
+func (NoGPUs) Identity() []string { return nil }
+
 // Registry is a registry on a real store whose models are served.
 type Registry struct {
 	*registry.Registry

@@ -2,6 +2,7 @@ package native_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,21 +22,29 @@ const standIns = "testdata/standins"
 func TestFrameworksThatStandInsStandForAreServed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name, framework, file, content, parameters string
-		texts                                      bool
+		name, framework, file, content, parameters, note string
+		texts                                            bool
 	}{
 		{
 			"TensorFlow", "tensorflow", "model.savedmodel/standin.json",
-			`{"tag": "serve", "signatures": {"serving_default": 2}}`, "", true,
+			`{"tag": "serve", "signatures": {"serving_default": 2}}`, "",
+			"TensorFlow 2.99 on CPU:0, signature serving_default", true,
 		},
 		{
 			"a signature of TensorFlow's", "tensorflow", "model.savedmodel/standin.json",
 			`{"tag": "mine", "signatures": {"serving_default": 3, "twice": 2}}`,
-			`"TF_SIGNATURE_DEF": {"string_value": "twice"}, "TF_GRAPH_TAG": {"string_value": "mine"}`, true,
+			`"TF_SIGNATURE_DEF": {"string_value": "twice"}, "TF_GRAPH_TAG": {"string_value": "mine"}`,
+			"TensorFlow 2.99 on CPU:0, signature twice", true,
 		},
-		{"OpenVINO", "openvino", "model.xml", "", `"PERFORMANCE_HINT": {"string_value": "LATENCY"}`, false},
-		{"LiteRT", "litert", "model.tflite", "", "", false},
-		{"a signature of LiteRT's", "litert", "model.tflite", "signature", "", false},
+		{
+			"OpenVINO", "openvino", "model.xml", "", `"PERFORMANCE_HINT": {"string_value": "LATENCY"}`,
+			"OpenVINO 9.1 on the CPU (a stand-in)", false,
+		},
+		{"LiteRT", "litert", "model.tflite", "", "", "LiteRT (ai_edge_litert 1.9) on the CPU, no signature", false},
+		{
+			"a signature of LiteRT's", "litert", "model.tflite", "signature", "",
+			"LiteRT (ai_edge_litert 1.9) on the CPU, signature serving_default", false,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -52,6 +61,9 @@ func TestFrameworksThatStandInsStandForAreServed(t *testing.T) {
 			if r := s.ready; r.MaxBatchSize == nil || *r.MaxBatchSize != 4 || r.Inputs[0].Name != "x" ||
 				r.Inputs[0].Type != edgewise.FP32 || !r.Inputs[0].Dims.Equal(edgewise.Shape{3}) || r.Outputs[0].Name != "y" {
 				t.Errorf("it is described as %+v", r)
+			}
+			if s.ready.Note != c.note {
+				t.Errorf("the note is %q, want %q", s.ready.Note, c.note)
 			}
 			var calls []*request
 			for i := range 3 {
@@ -90,7 +102,12 @@ func TestAFrameworkThatIsNotInstalledIsNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = try(t, frameworkCommand(framework), folder, `{"name": "m"}`)
+		command := frameworkCommand(framework)
+		text, err := exec.CommandContext(t.Context(), command[0], append(command[1:], "--check")...).CombinedOutput()
+		if err == nil || !strings.HasPrefix(string(text), "/usr/bin/python3 lacks the package ") {
+			t.Errorf("%s: asked what it lacks it says %q (%v)", framework, text, err)
+		}
+		_, err = try(t, command, folder, `{"name": "m"}`)
 		if err == nil || !strings.Contains(err.Error(), want.message) {
 			t.Errorf("%s: got the error %v", framework, err)
 		}

@@ -129,6 +129,9 @@ func TestTextsAreThoseOfTheModelsDefinition(t *testing.T) {
 	model := gguf.New(3, 0.5)
 	for _, sequences := range []int{1, 4} {
 		s := text(t, model, fmt.Sprintf("max_num_seqs=%d", sequences), "batch_tokens=7")
+		if note := s.ready.Note; !strings.HasPrefix(note, "llama.cpp 0.5.0") || !strings.Contains(note, " on ") {
+			t.Errorf("the note is %q", note)
+		}
 		prompts := []string{"abc", "hello w", "xyz", "abc", "the quick brown fox jumps", "z", "lazy dog", "abc"}
 		answers := make([]said, len(prompts))
 		var wait sync.WaitGroup

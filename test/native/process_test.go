@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/backend"
 )
@@ -43,18 +41,10 @@ func try(t *testing.T, command []string, directory, configuration string) (*serv
 			t.Fatal(err)
 		}
 	}
-	in, err := backend.NewMemory("input", 16<<20, true)
+	s := &served{t: t}
+	client, files, err := backend.Connect(16<<20, 16<<20, s)
 	must(err)
-	out, err := backend.NewMemory("output", 16<<20, false)
-	must(err)
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	must(err)
-	must(unix.SetNonblock(pair[0], true))
-	readable, err := in.File(false)
-	must(err)
-	writable, err := out.File(true)
-	must(err)
-	files := []*os.File{os.NewFile(uintptr(pair[1]), "socket"), readable, writable}
+	s.client = client
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.ExtraFiles, cmd.Stderr = files, output(t)
 	cmd.Env = append(os.Environ(), "EDGEWISE_BACKEND=1")
@@ -62,8 +52,6 @@ func try(t *testing.T, command []string, directory, configuration string) (*serv
 	for _, f := range files {
 		must(f.Close())
 	}
-	s := &served{t: t}
-	s.client = backend.NewClient(os.NewFile(uintptr(pair[0]), "socket"), in, out, s)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)

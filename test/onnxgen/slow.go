@@ -61,3 +61,33 @@ func slow(gflops float64, tripCount string) *Model {
 		Outputs:      []Value{{Name: "y", Type: Float, Dims: Batch(16)}},
 	}}
 }
+
+// Heavy makes a network that computes for about gflops billion floating-point operations for each row and answers its
+// input: matrix products of which only the shape counts. A device that copies and computes nothing answers rightly. Input
+// x is FP32 [batch,slowSide], output y FP32 [batch,slowSide,1].
+func Heavy(gflops float64) *Model {
+	square := []int64{slowSide, slowSide}
+	products := max(1, int(math.Round(gflops*1e9/(2*slowSide*slowSide*slowSide))))
+	nodes := []Node{
+		{Op: "Reshape", In: []string{"x", "column"}, Out: []string{"c"}},
+		{Op: "MatMul", In: []string{"c", "row"}, Out: []string{name("t", 0)}},
+	}
+	for i := range products {
+		nodes = append(nodes, Node{Op: "MatMul", In: []string{name("t", i), "none"}, Out: []string{name("t", i+1)}})
+	}
+	return &Model{Graph: Graph{
+		Name: "heavy",
+		Nodes: append(
+			nodes,
+			Node{Op: "MatMul", In: []string{name("t", products), "last"}, Out: []string{"sums"}},
+			Node{Op: "Shape", In: []string{"sums"}, Out: []string{"shape"}},
+			Node{Op: "Reshape", In: []string{"x", "shape"}, Out: []string{"y"}},
+		),
+		Initializers: []Tensor{
+			Ints64("column", []int64{3}, -1, slowSide, 1), Floats("row", []int64{1, slowSide}, make([]float32, slowSide)...),
+			Floats("none", square, make([]float32, slowSide*slowSide)...), Floats("last", []int64{slowSide, 1}, make([]float32, slowSide)...),
+		},
+		Inputs:  []Value{{Name: "x", Type: Float, Dims: Batch(slowSide)}},
+		Outputs: []Value{{Name: "y", Type: Float, Dims: Batch(slowSide, 1)}},
+	}}
+}

@@ -74,6 +74,15 @@ in_root getent passwd edgewise
 in_root systemd-analyze verify edgewise.service edgewise-helper.service edgewise-helper.socket
 in_root ldd /usr/lib/edgewise/lib/libonnxruntime.so.1 | grep -q "not found" && fail "a library of ONNX Runtime is missing"
 
+step "backends"
+mount -t proc proc "$root/proc"
+backends=$(as_user edgewise backend list)
+umount "$root/proc"
+for backend in llama python pytorch; do grep -q "^$backend: platform" <<<"$backends" || { echo "$backends"; fail "the backend $backend is not there"; }; done
+for file in "$root"/usr/lib/edgewise/lib/backends/llama/{edgewise-llama,*.so}; do
+	in_root ldd "${file#"$root"}" | grep -q "not found" && fail "a library of $file is missing"
+done
+
 step "serve"
 mkdir -p "$root/tmp/models"
 cp -r dist/demo/models/vad dist/demo/pipelines/speech "$root/tmp/models/"

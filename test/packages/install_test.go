@@ -10,12 +10,13 @@ import (
 	"testing"
 )
 
-// locked are what apt-get says of each lock that another package manager may hold.
+// locked are what apt-get says of each lock that another package manager may hold, and of archives that one has removed.
 var locked = []string{
 	"E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)",
 	"E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 7 (apt)",
 	"E: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend), is another process using it?",
 	"E: Unable to lock directory /var/cache/apt/archives/",
+	" cannot access archive '/tmp/apt-dpkg-install-es44vw/017-libjxl0.7_0.7.0-10_amd64.deb': No such file or directory",
 }
 
 // install runs the installer beside an apt-get that says, call by call, what is in answers: "" is success.

@@ -34,6 +34,7 @@ mount -o remount,bind,ro "$root"
 run() { setpriv --bounding-set=-all,+setuid,+setgid,+sys_chroot --inh-caps=-all --no-new-privs chroot --userspec=65532:65532 --groups= "$root" /usr/bin/edgewise "$@"; }
 HOME=/var/lib/edgewise; export HOME
 run doctor --set data_dir=/var/lib/edgewise >"$work/serve.log" 2>&1 || fail "doctor finds something"
+run backend list | grep -q '^llama: platform llama_cpp, in /usr/lib/edgewise/lib/backends/llama$' || fail "the backend of GGUF files is not there"
 run serve --config /etc/edgewise/appliance.yaml >"$work/serve.log" 2>&1 &
 for _ in $(seq 240); do
 	# the container's health is that of all its models

@@ -13,7 +13,7 @@ export const password = 'correct horse battery staple';
 
 const flags = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--use-fake-ui-for-media-stream', '--use-fake-device-for-media-stream'];
 /** A busy machine of two cores is no reason to fail. */
-export const patience = Number(process.env.PATIENCE ?? 120_000);
+export const patience = Number(process.env.PATIENCE ?? 600_000);
 
 export function check(good, text) {
   if (!good) throw new Error(text);
@@ -143,18 +143,23 @@ export class Client {
   }
 }
 
-/** What lies between a browser and the box: it can be pulled, so that nothing arrives any more and nobody is told, and cut. */
+/** What lies between a browser and the box, or between others: it can be pulled, so that nothing arrives any more and nobody is told, and cut. */
 export class Cable {
   static async to(box) {
     const cable = new Cable();
     cable.pairs = new Set();
     cable.pulled = false;
+    cable.received = 0; // bytes that came back
+    cable.most = Infinity; // of them: then it pulls itself
     cable.server = createServer((near) => {
       const far = connect(box.port, '127.0.0.1');
       const pair = [near, far];
       cable.pairs.add(pair);
       for (const [from, to] of [pair, [far, near]]) {
-        from.on('data', (d) => { if (!to.write(d)) from.pause(); });
+        from.on('data', (d) => {
+          if (!to.write(d)) from.pause();
+          if (from === far && (cable.received += d.length) >= cable.most) cable.pull();
+        });
         to.on('drain', () => { if (!cable.pulled) from.resume(); });
         from.on('close', () => { to.destroy(); cable.pairs.delete(pair); });
         from.on('error', () => to.destroy());
@@ -171,6 +176,7 @@ export class Cable {
   }
   plug() {
     this.pulled = false;
+    this.most = Infinity;
     for (const pair of this.pairs) for (const socket of pair) socket.resume();
   }
   cut() {

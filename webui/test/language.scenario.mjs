@@ -50,7 +50,7 @@ async function visit(visitor, code, draft) {
   const problems = [];
   const [models, ensembles, steps, activity, settings] = w.heads;
   const pages = [
-    ['/', w.home], ['/models', models], ['/models/faces', 'faces'], ['/models/faces/try', 'faces'], ['/models/faces/versions', 'faces'], ['/models/faces/goldens', 'faces'], ['/models/face/graph', 'face'], ['/models/face/configuration', 'face'], ['/models/face/recording', 'face'], ['/models/gone', 'gone'],
+    ['/', w.home], ['/models', models], ['/models/faces', 'faces'], ['/models/faces/try', 'faces'], ['/models/faces/versions', 'faces'], ['/models/faces/goldens', 'faces'], ['/models/face/graph', 'face'], ['/models/face/configuration', 'face'], ['/models/face/tuning', 'face'], ['/models/face/recording', 'face'], ['/models/gone', 'gone'],
     ['/ensembles', ensembles], [`/ensembles/${draft.id}`, 'faces'], ['/steps', steps], ['/steps/edit?from=limit', 'limit'],
     ['/activity/requests', activity], ['/activity/history', activity], ['/activity/alerts', activity], ['/activity/logs', activity], ['/activity/audit', activity], ...tabs.map((tab) => [`/settings/${tab}`, settings]), ['/api-reference', 'API'],
   ];

@@ -27,6 +27,19 @@ export function times(factor, more = false, x = 'x', y = 'y') {
   );
 }
 
+/** Computes for long and answers its input, rows of 256 numbers: of a chain of `products` matrix products only the shape counts. */
+export function heavy(products) {
+  const side = 256;
+  const column = Buffer.alloc(24);
+  [-1n, BigInt(side), 1n].forEach((v, i) => column.writeBigInt64LE(v, 8 * i));
+  const chain = Array.from({ length: products }, (_, i) => node('MatMul', [`t${i}`, 'none'], [`t${i + 1}`]));
+  return model(
+    [node('Reshape', ['x', 'column'], ['c']), node('MatMul', ['c', 'row'], ['t0']), ...chain, node('MatMul', [`t${products}`, 'last'], ['sums']), node('Shape', ['sums'], ['shape']), node('Reshape', ['x', 'shape'], ['y'])],
+    [tensor('column', INT64, [3], column), tensor('row', FLOAT, [1, side], Buffer.alloc(4 * side)), tensor('none', FLOAT, [side, side], Buffer.alloc(4 * side * side)), tensor('last', FLOAT, [side, 1], Buffer.alloc(4 * side))],
+    [value('x', FLOAT, ['n', side])], [value('y', FLOAT, ['n', side, 1])],
+  );
+}
+
 /** Finds the same two boxes in every picture of 32 by 32 pixels, their corners moved by a factor. */
 export function detector(factor) {
   return model(

@@ -40,15 +40,16 @@ async function doubled(page, path, picture) {
   await painted(page);
   const found = await page.evaluate(() => {
     const wide = document.documentElement.scrollWidth - innerWidth;
+    const out = [...document.querySelectorAll('body *')].filter((e) => e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1).map((e) => `${e.localName}.${e.className} “${e.textContent.trim().slice(0, 40)}” ${Math.round(e.getBoundingClientRect().right)}`).slice(-8);
     const cut = [...document.querySelectorAll('main button, main a.button, main h1, main h2')].filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 2 && getComputedStyle(e).overflowX !== 'visible').map((e) => e.textContent.trim().slice(0, 40));
-    return { wide, cut };
+    return { wide, cut, out };
   });
   await picture('large');
   await session.send('Page.setFontSizes', { fontSizes: { standard: 16, fixed: 13 } });
   await session.detach();
-  return [...(found.wide > 0 ? [`${path} scrolls sideways by ${found.wide} px with text of 200 %`] : []), ...found.cut.map((text) => `${path} cuts “${text}” with text of 200 %`)];
+  return [...(found.wide > 0 ? [`${path} scrolls sideways by ${found.wide} px with text of 200 %: ${found.out.join('; ')}`] : []), ...found.cut.map((text) => `${path} cuts “${text}” with text of 200 %`)];
 }
 
 async function settled(page) {
-  await until('skeletons to go', async () => (await page.locator('main .skeleton').count()) === 0, 15_000).catch(() => { throw new Error(`${page.url()} keeps its skeletons`); });
+  await until('skeletons to go', async () => (await page.locator('main .skeleton').count()) === 0).catch(() => { throw new Error(`${page.url()} keeps its skeletons`); });
 }

@@ -20,14 +20,14 @@ export default () => scenario({}, async (box, visitor) => {
   await page.keyboard.type('\nlet mistake: i32 = "text";');
   await press(page.getByRole('button', { name: 'Compile', exact: true }), 'Enter');
   const compiler = page.getByRole('region', { name: 'Compiler' });
-  await compiler.getByText(/^line \d+/).first().waitFor({ timeout: 120_000 });
+  await compiler.getByText(/^line \d+/).first().waitFor();
   const problems = await everyWidth(page, 'a mistake in a step');
   await page.keyboard.press('Escape');
   await source.focus();
   for (let i = 0; i < 'let mistake: i32 = "text";'.length + 1; i++) await page.keyboard.press('Backspace');
 
   await press(page.getByRole('button', { name: 'Compile and run' }), 'Enter');
-  await page.getByRole('article', { name: 'Output y' }).waitFor({ timeout: 120_000 });
+  await page.getByRole('article', { name: 'Output y' }).waitFor();
   check((await page.getByRole('article', { name: 'Output y' }).innerText()).includes('5'), '2.5 times 2 is 5');
 
   // One that traps says where: the function, and the line of the source, to which a button goes.
@@ -67,7 +67,7 @@ export default () => scenario({}, async (box, visitor) => {
   await type(page.getByRole('dialog').getByLabel('Name'), 'doubled');
   problems.push(...(await inspect(page, 'the question before deploying')));
   await press(page.getByRole('dialog').getByRole('button', { name: 'Deploy' }), 'Enter');
-  await page.waitForURL(/\/models\/doubled/, { timeout: 120_000 });
+  await page.waitForURL(/\/models\/doubled/);
   const answer = await admin.call('GET', '/models/doubled');
   equal(answer.labels.map((l) => l.name), ['live'], 'labels of the step');
   const response = await admin.fetch('/v2/models/doubled/infer', { method: 'POST', body: JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 2], data: [4, 5] }] }) });
@@ -98,7 +98,7 @@ export default () => scenario({}, async (box, visitor) => {
   await press(page.getByRole('button', { name: 'Deploy' }), 'Enter');
   await type(page.getByRole('dialog').getByLabel('Name'), 'trapping');
   await press(page.getByRole('dialog').getByRole('button', { name: 'Deploy' }), 'Enter');
-  await page.waitForURL(/\/models\/trapping/, { timeout: 120_000 });
+  await page.waitForURL(/\/models\/trapping/);
   await page.getByText('Version 1 is not verified.').waitFor();
   await page.getByText(/a run with ones failed: .*trap: unreachable/).first().waitFor();
   await visitor.open('/models/trapping/try', 'trapping');

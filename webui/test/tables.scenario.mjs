@@ -1,7 +1,15 @@
 // Tables and lists: sorted by their heads, filtered, and both kept in the address, so that a link and the way back restore them; the
 // trace of a request that was tried. By keyboard alone.
+import { tar } from './archive.mjs';
 import { check, equal, everyWidth, inspect, press, scenario, until } from './harness.mjs';
 import { times } from './onnx.mjs';
+
+// A request that comes alone waits for three more until its delay is over.
+const patient = `max_batch_size: 4
+input [{ name: "x" data_type: TYPE_FP32 dims: [4] }]
+output [{ name: "y" data_type: TYPE_FP32 dims: [4] }]
+dynamic_batching { preferred_batch_size: [4] max_queue_delay_microseconds: 300000 }
+`;
 
 const push = async (admin, name, factor, more) => {
   const pushed = await admin.fetch(`/api/v1/models/${name}/versions?promote=true&file=model.onnx`, { method: 'POST', body: times(factor, more), headers: { 'Content-Type': 'application/octet-stream' } });
@@ -77,6 +85,17 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   equal(await address(), `/activity/requests?model=gauge9&request=${number}`, 'the address of a trace');
   problems.push(...(await everyWidth(page, 'a trace')));
   visitor.allow(/status of 400/);
+
+  // A request that waited says what for.
+  const pushed = await admin.fetch('/api/v1/models/patient/versions?promote=true', { method: 'POST', body: tar({ 'config.pbtxt': patient, 'model.onnx': times(2) }), headers: { 'Content-Type': 'application/x-tar' } });
+  check(pushed.ok, `pushing: ${await pushed.text()}`);
+  await visitor.open('/models/patient/try', 'patient');
+  await press(page.getByRole('button', { name: 'Run', exact: true }), 'Enter');
+  await press(page.getByRole('link', { name: /^Trace of request \d+$/ }), 'Enter');
+  await page.getByRole('region', { name: 'One request' }).getByText(/^3\d\d(\.\d+)? ms for more requests in the batch$/).waitFor();
+  problems.push(...(await everyWidth(page, 'what a request waited for')));
+  await admin.call('DELETE', '/models/patient');
+
   const wrong = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 3], data: [1, 2, 3] }] });
   equal((await admin.fetch('/v2/models/gauge9/infer', { method: 'POST', body: wrong, headers: { 'Content-Type': 'application/json' } })).status, 400, 'a wrong shape');
   await visitor.open('/activity/requests?model=gauge9&failed=true', 'Activity');

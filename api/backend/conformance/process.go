@@ -57,15 +57,3 @@ func (c *child) Exit() string {
 	}
 	return c.cmd.ProcessState.String()
 }
-
-// socketPair makes the two ends of a connection. Only ours is nonblocking.
-func socketPair() (ours, theirs *os.File, err error) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := unix.SetNonblock(pair[0], true); err != nil {
-		return nil, nil, err
-	}
-	return os.NewFile(uintptr(pair[0]), "socket"), os.NewFile(uintptr(pair[1]), "socket"), nil
-}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -41,39 +40,23 @@ type model func(s *session, x *backend.Exec, inputs []edgewise.Tensor)
 
 // open starts the backend and connects.
 func (k *Kit) open(ctx context.Context) (*session, error) {
-	in, err := backend.NewMemory("input", inputBytes, true)
+	s := &session{
+		waiting: ctx, over: make(chan struct{}), pongs: make(chan struct{}, 16), dropped: make(chan uint64, 16),
+		models: map[string]model{},
+	}
+	client, files, err := backend.Connect(inputBytes, outputBytes, s)
 	if err != nil {
 		return nil, err
 	}
-	out, err := backend.NewMemory("output", outputBytes, false)
-	if err != nil {
-		return nil, err
-	}
-	ours, theirs, err := socketPair()
-	if err != nil {
-		return nil, err
-	}
-	readable, err := in.File(false)
-	if err != nil {
-		return nil, err
-	}
-	writable, err := out.File(true)
-	if err != nil {
-		return nil, err
-	}
-	files := []*os.File{theirs, readable, writable}
-	process, err := k.Start(files)
+	s.client = client
+	s.process, err = k.Start(files)
 	for _, f := range files {
 		_ = f.Close()
 	}
 	if err != nil {
+		client.End(err)
 		return nil, err
 	}
-	s := &session{
-		process: process, waiting: ctx, over: make(chan struct{}), pongs: make(chan struct{}, 16),
-		dropped: make(chan uint64, 16), models: map[string]model{},
-	}
-	s.client = backend.NewClient(ours, in, out, s)
 	go func() {
 		err := s.client.Serve()
 		s.ended = err

@@ -147,6 +147,9 @@ func (c *Client) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Re
 	if err != nil {
 		return nil, err
 	}
+	if req.Sequence.Active() {
+		ctx = metadata.AppendToOutgoingContext(ctx, kserve.HeaderSequence, kserve.SequenceHeader(req.Sequence))
+	}
 	if req.Each != nil {
 		return c.stream(ctx, req, message)
 	}

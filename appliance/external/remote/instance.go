@@ -64,6 +64,9 @@ func (i *Instance) Answer(ctx context.Context, calls []*edgewise.Call) error {
 	if err := i.link.ready(); err != nil {
 		return err
 	}
+	if calls = i.sequences(calls); len(calls) == 0 {
+		return nil
+	}
 	if b := i.join(calls); b != nil {
 		if i.together(ctx, b) {
 			return nil
@@ -76,6 +79,24 @@ func (i *Instance) Answer(ctx context.Context, calls []*edgewise.Call) error {
 	i.alone(calls[0])
 	asked.Wait()
 	return nil
+}
+
+var errNoSequence = edgewise.Errorf("remote.Answer", edgewise.Invalid, "the server is sent requests of sequences only")
+
+// sequences ends the calls of rows without a request, which mean nothing to the server: its slots are its own.
+func (i *Instance) sequences(calls []*edgewise.Call) []*edgewise.Call {
+	if i.version.Model.SequenceBatching == nil {
+		return calls
+	}
+	var asked []*edgewise.Call
+	for _, call := range calls {
+		if call.Request.Sequence.Active() {
+			asked = append(asked, call)
+			continue
+		}
+		_ = call.Answer(nil, true, errNoSequence)
+	}
+	return asked
 }
 
 // alone sends one call.

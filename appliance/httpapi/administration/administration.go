@@ -57,6 +57,14 @@ type Deps struct {
 	Registries Registries
 	// Rollouts bring versions live by stages. Nil: the routes about them are not there.
 	Rollouts Rollouts
+	// Tunings find the configuration of models that suits an objective. Nil: the routes about them are not there.
+	Tunings Tunings
+	// Insights say what bounds versions. Nil: the routes about them are not there.
+	Insights Insights
+	// Capacities answer what the box can carry. Nil: the route about it is not there.
+	Capacities Capacities
+	// Fleet follows the document of a fleet. Nil: the routes about it are not there.
+	Fleet Fleet
 	// System changes the system that the box runs on. Nil: the routes about it are not there.
 	System System
 }
@@ -87,6 +95,10 @@ func Register(s *httpapi.Server, deps Deps) {
 		{h.Recordings != nil, h.recordingRoutes},
 		{h.Registries != nil, h.registryRoutes},
 		{h.Rollouts != nil, h.rolloutRoutes},
+		{h.Tunings != nil, h.tuningRoutes},
+		{h.Insights != nil, h.insightRoutes},
+		{h.Capacities != nil, h.capacityRoutes},
+		{h.Fleet != nil, h.fleetRoutes},
 	} {
 		if part.there {
 			s.Handle(part.routes()...)

@@ -24,6 +24,9 @@ type Catalog interface {
 	Configuration(
 		ctx context.Context, id edgewise.ModelID, edit admin.ConfigurationEdit,
 	) (admin.VersionConfiguration, error)
+	// Measure has a ready version measured once more on the devices of the box, which serves from the one that is chosen
+	// then. Errors: NotFound, Unavailable, Unsupported, those of its load.
+	Measure(ctx context.Context, id edgewise.ModelID) (*admin.Choice, error)
 	// Graph returns the structure of a version. Errors: NotFound, Unsupported for one that has none.
 	Graph(ctx context.Context, id edgewise.ModelID) (*admin.Graph, error)
 	// File opens a file of a version. Errors: NotFound.
@@ -55,6 +58,7 @@ func (h *handlers) catalogRoutes() []httpapi.Route {
 		act("PATCH", versionPath, "version.notes", operate, h.changeNotes(find(h.Catalog.Detail))),
 		{Method: "GET", Path: versionPath + "/configuration", Handler: showModel(h.configuration), Rights: operate},
 		{Method: "POST", Path: versionPath + "/configuration", Handler: showModel(h.editConfiguration), Rights: operate},
+		act("POST", versionPath+"/measure", "version.measure", operate, find(h.Catalog.Measure)),
 		{Method: "GET", Path: versionPath + "/graph", Handler: find(h.Catalog.Graph), Rights: read},
 		{Method: "GET", Path: versionPath + "/file", Handler: h.file, Rights: operate},
 		{Method: "GET", Path: "/api/v1/deployments", Handler: show(h.allDeployments), Rights: read},

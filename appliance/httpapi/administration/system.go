@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"io"
 	"mime"
+	"slices"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -50,10 +51,17 @@ type System interface {
 	AcknowledgeBoot() error
 	// LeaveSafeStart loads the models that a safe start has left out. Errors: Conflict.
 	LeaveSafeStart() error
+	// Drivers manages the drivers for graphics that are mounted beside the system.
+	Drivers() Drivers
 }
 
 // systemRoutes are about the system below the appliance.
 func (h *handlers) systemRoutes() []httpapi.Route {
+	return slices.Concat(h.updateRoutes(), h.driverRoutes())
+}
+
+// updateRoutes are about updates, restarts and starts.
+func (h *handlers) updateRoutes() []httpapi.Route {
 	const admin, system, update = edgewise.Admin, "/api/v1/system", "/api/v1/system/update"
 	return []httpapi.Route{
 		{Method: "GET", Path: update, Handler: get(h.System.Update), Rights: edgewise.Read},

@@ -1,7 +1,6 @@
 package compatible
 
 import (
-	"regexp"
 	"strconv"
 
 	"github.com/gofiber/fiber/v2"
@@ -10,6 +9,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/api/torchserve"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/pattern"
 )
 
 // torchserveRoutes are those of TorchServe's inference interface. "curl -T" sends a file by PUT. Its management interface
@@ -71,7 +71,7 @@ func notFound(r *httpapi.Request, err error) error {
 }
 
 // versionWithPoint is a version as TorchServe's archives have it.
-var versionWithPoint = regexp.MustCompile(`^([0-9]{1,18})(\.0+)+$`)
+var versionWithPoint = pattern.New(`^([0-9]{1,18})(\.0+)+$`)
 
 // dotted returns the number of a version such as "2.0", 0 for any other text.
 func dotted(version string) int64 {

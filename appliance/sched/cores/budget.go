@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/edgewise-ai/edgewise"
 )
 
 // Budget is the cores that the instance loops of all versions share: a batch runs only while its loop holds as many
@@ -25,6 +27,7 @@ type Budget struct {
 	ended    atomic.Int64  // cores that are held and whose run has ended
 	extended *Lease        // the lease that was extended for a solo run; nil: none
 	waiting  []*Lease      // in order of arrival
+	ledger   ledger
 	pinning  pinning
 }
 
@@ -51,17 +54,18 @@ func (b *Budget) Idle() int {
 	return b.free
 }
 
-// Open begins an account for runs of so many threads; nil for a nil budget and for runs without threads. A run never
-// needs more cores than the budget has.
-func (b *Budget) Open(threads int) *Account {
+// Open begins an account for the runs of a version, of so many threads; nil for a nil budget and for runs without threads.
+// A run never needs more cores than the budget has.
+func (b *Budget) Open(of edgewise.ModelID, threads int) *Account {
 	if b == nil || threads < 1 {
 		return nil
 	}
-	return &Account{budget: b, width: min(threads, b.total)}
+	return &Account{model: of, budget: b, width: min(threads, b.total)}
 }
 
 // Account is the core time that one version has used. A nil account is that of a version that needs no cores.
 type Account struct {
+	model  edgewise.ModelID
 	budget *Budget
 	width  int           // cores of one run
 	used   time.Duration // core time, moved up to the budget's clock after idling
@@ -88,12 +92,14 @@ func (b *Budget) grant(l *Lease) {
 		l.core = b.pinning.take()
 	}
 	l.held, l.since = true, time.Now()
+	b.ledger.begin(l)
 	l.charge()
 }
 
 func (b *Budget) release(l *Lease) {
 	l.settle()
 	l.restart()
+	b.ledger.end(l)
 	b.pinning.give(l.core)
 	l.held, l.core = false, 0
 	l.account.active--

@@ -2,6 +2,7 @@ package cores
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,10 +18,20 @@ type Lease struct {
 	charged   time.Duration // in advance
 	granted   chan struct{} // one token: the wait is over
 	suspended int           // calls of a guest to other models for which the cores are released
+	requests  atomic.Int32  // of the run in progress
+	number    uint64        // of that run, in the order in which runs of the budget begin
+	place     int           // in the ledger's list of those that hold cores
 }
 
 // Lease makes a lease on the cores of one run, which it does not hold yet.
 func (a *Account) Lease() *Lease { return &Lease{account: a, granted: make(chan struct{}, 1)} }
+
+// Runs notes how many requests the run has that is about to begin.
+func (l *Lease) Runs(requests int) {
+	if l.account != nil {
+		l.requests.Store(int32(requests))
+	}
+}
 
 // Core is the number, counted from 1, of the core that the lease has for itself; 0: none.
 func (l *Lease) Core() int { return l.core }
@@ -122,6 +133,7 @@ func (l *Lease) charge() {
 func (l *Lease) settle() time.Duration {
 	now := time.Now()
 	l.account.budget.shrink(l)
+	l.account.budget.ledger.note(l, now)
 	used := now.Sub(l.since) * time.Duration(l.account.width)
 	l.account.used += used - l.charged
 	l.since, l.charged = now, 0

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+
+	"github.com/edgewise-ai/edgewise"
 )
 
 // TestALongRunLeavesItsCores lets a run of a guest give its core back: another version gets it, and the instance loop
@@ -11,7 +13,7 @@ import (
 func TestALongRunLeavesItsCores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(1)
-		guest, model := c.Open(1).Lease(), c.Open(1).Lease()
+		guest, model := c.Open(edgewise.ModelID{}, 1).Lease(), c.Open(edgewise.ModelID{}, 1).Lease()
 		guest.Wait()
 		if c.Idle() != 0 || c.Count() != 1 {
 			t.Fatalf("%d of %d cores are idle", c.Idle(), c.Count())
@@ -51,7 +53,7 @@ func TestALongRunLeavesItsCores(t *testing.T) {
 func TestNoCoreIsIdleWhileAVersionWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(2)
-		one, wide := c.Open(1).Lease(), c.Open(2).Lease()
+		one, wide := c.Open(edgewise.ModelID{}, 1).Lease(), c.Open(edgewise.ModelID{}, 2).Lease()
 		one.Wait()
 		if c.Idle() != 1 {
 			t.Errorf("%d cores are idle, want 1", c.Idle())

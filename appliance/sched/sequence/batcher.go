@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,7 +60,7 @@ type Config struct {
 // New starts the instance loops of v on an instance, which the Batcher owns from then on.
 func New(v *edgewise.Version, instance edgewise.Instance, c sched.Config, own Config) *Batcher {
 	plain := *v
-	plain.Model = plainModel(v.Model)
+	plain.Model = PlainModel(v.Model)
 	strategy, waiting := v.Model.SequenceBatching, max(c.MaxQueue, 1)
 	c.MaxQueue = math.MaxInt // requests queued there have slots, which are bounded
 	b := &Batcher{
@@ -224,30 +225,45 @@ func (c *request) left(err error) bool { return err != nil && c.call.ctx.Err() !
 
 // single runs a request by itself and keeps the state that it leaves.
 func (b *Batcher) single(ctx context.Context, c *request) (*edgewise.Response, error) {
-	rows := []signal{b.signal(c)}
-	inputs := append(
-		make([]edgewise.Tensor, 0, len(c.call.inputs)+len(b.controls)+len(b.states.rules)), c.call.inputs...,
-	)
-	for i := range b.controls {
-		inputs = append(inputs, b.controls[i].tensor(rows, b.states.batches))
-	}
-	inputs = append(inputs, b.states.of(&c.of.state, c.start)...)
 	began := time.Now()
-	req := b.request(c.call, inputs, c.call.want)
-	req.Sequence, req.Instance = c.call.request.Sequence, c.of.slot.instance
-	req.Each, req.Stop = c.call.request.Each, c.call.request.Stop
-	response, err := b.runs.Infer(ctx, req)
+	response, err := b.runs.Infer(ctx, b.alone(c))
 	if err != nil {
 		return nil, err
 	}
+	return b.own(c, response, began)
+}
+
+// alone is a request as the model sees it when it is not merged with others.
+func (b *Batcher) alone(c *request) *edgewise.Request {
+	inputs := b.inputs(c.call.inputs, b.signal(c), b.states.of(&c.of.state, c.start))
+	req := b.request(c.call, inputs, c.call.want)
+	req.Sequence, req.Instance = c.call.request.Sequence, c.of.slot.instance
+	req.Each, req.Stop = c.call.request.Each, c.call.request.Stop
+	return req
+}
+
+// inputs are those of one row.
+func (b *Batcher) inputs(own []edgewise.Tensor, s signal, states []edgewise.Tensor) []edgewise.Tensor {
+	inputs := append(make([]edgewise.Tensor, 0, len(own)+len(b.controls)+len(states)), own...)
+	for i := range b.controls {
+		inputs = append(inputs, b.controls[i].tensor([]signal{s}, b.states.batches))
+	}
+	return append(inputs, states...)
+}
+
+// own makes the answer to a request of what its run gave, which began at a time, and keeps the state.
+func (b *Batcher) own(c *request, response *edgewise.Response, began time.Time) (*edgewise.Response, error) {
 	if err := b.settle(c, response.Outputs); err != nil {
 		response.Release()
 		return nil, err
 	}
-	if len(b.states.rules) > 0 {
-		response.Outputs = response.Outputs[:len(c.call.want)]
+	if len(b.states.rules) > 0 { // a process gives its outputs in any order
+		response.Outputs = slices.DeleteFunc(response.Outputs, func(t edgewise.Tensor) bool {
+			return !slices.Contains(c.call.want, t.Name)
+		})
 	}
-	response.Timing.Queue += began.Sub(c.arrived)
+	response.Timing.Sequence = began.Sub(c.arrived)
+	response.Timing.Queue += response.Timing.Sequence
 	return response, nil
 }
 

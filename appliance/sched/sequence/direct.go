@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/sched"
 )
 
 // directBatcher holds the slots of the strategy direct with batches: each instance has as many as the batch has rows,
 // and a sequence keeps its row. An instance runs one batch after the other, over all rows up to the last one that has a
-// request. The rows between that have none get READY = false and a copy of another row's data.
+// request. The rows between that have none get READY = false and a copy of another row's data. A batch is one request
+// of the model, unless the instance is an Answerer: that is given a request for each row.
 type directBatcher struct {
 	of          *Batcher
 	rows        int
@@ -201,13 +203,13 @@ func (l *instanceLoop) form(now time.Time) (batch []*request, wait time.Duration
 }
 
 // join tells whether d can run in one batch with c: the same inputs and states in the same shapes. A request with
-// parameters runs by itself. The states of sequences that have no request running stay as they are.
+// parameters runs by itself, unless each row is a request. The states of sequences that have no request running stay as they are.
 func (l *instanceLoop) join(c, d *request) bool {
 	a, b := c.call, d.call
 	if c == d {
 		return true
 	}
-	if len(a.request.Parameters) > 0 || len(b.request.Parameters) > 0 {
+	if !l.direct.of.runs.Answers() && (len(a.request.Parameters) > 0 || len(b.request.Parameters) > 0) {
 		return false
 	}
 	states := l.direct.of.states
@@ -283,6 +285,10 @@ func (l *instanceLoop) attempt(batch []*request) error {
 	ctx, end := together(batch)
 	defer end()
 	began := time.Now()
+	if b.runs.Answers() {
+		l.ask(ctx, batch, began)
+		return nil
+	}
 	req := b.request(leader(batch).call, l.gather(batch), wantedBy(batch))
 	req.Instance = l.number
 	for _, c := range batch {
@@ -295,6 +301,34 @@ func (l *instanceLoop) attempt(batch []*request) error {
 		return err
 	}
 	return l.distribute(response, batch, began)
+}
+
+// ask gives each row of a batch to the instance as a request, those that have none too. A request that fails is not run
+// again, since the process may have kept a state of it.
+func (l *instanceLoop) ask(ctx context.Context, batch []*request, began time.Time) {
+	b, first := l.direct.of, leader(batch)
+	states := b.states.of(&first.of.state, first.start)
+	rows := make([]sched.Row, len(batch))
+	for i, c := range batch {
+		if c != nil {
+			rows[i] = sched.Row{Context: c.call.ctx, Request: b.alone(c)}
+			continue
+		}
+		empty := &call{request: &edgewise.Request{}, want: first.call.want}
+		rows[i] = sched.Row{Context: ctx, Request: b.request(empty, b.inputs(first.call.inputs, signal{}, states), empty.want)}
+		rows[i].Request.Instance = l.number
+		b.spare.Add(1)
+	}
+	b.runs.InferRows(ctx, rows)
+	for i, c := range batch {
+		if c == nil {
+			rows[i].Response.Release()
+			continue
+		}
+		if c.call.err = rows[i].Err; c.call.err == nil {
+			c.call.response, c.call.err = b.own(c, rows[i].Response, began)
+		}
+	}
 }
 
 // leader is the first request of a batch.

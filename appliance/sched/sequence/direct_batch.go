@@ -95,7 +95,8 @@ func (l *instanceLoop) distribute(response *edgewise.Response, batch []*request,
 			continue
 		}
 		own := &edgewise.Response{ID: c.call.request.ID, Model: response.Model, Timing: timing, Free: release}
-		own.Timing.Queue += began.Sub(c.arrived)
+		own.Timing.Sequence = began.Sub(c.arrived)
+		own.Timing.Queue += own.Timing.Sequence
 		for _, name := range c.call.want {
 			own.Outputs = append(own.Outputs, *outputOf(parts.Of(row), name))
 		}

@@ -136,10 +136,10 @@ func (b *Batcher) Close() error {
 	return b.runs.Close()
 }
 
-// plainModel returns the model of a version with sequences as its runs see it: the control and state tensors are inputs
+// PlainModel returns the model of a version with sequences as its runs see it: the control and state tensors are inputs
 // and outputs like others, and requests of different sequences run together as in a dynamic batcher (strategy oldest),
 // or each by itself (direct, where batches are made of slots before they are queued).
-func plainModel(m *edgewise.Model) *edgewise.Model {
+func PlainModel(m *edgewise.Model) *edgewise.Model {
 	plain := *m
 	b := m.SequenceBatching
 	plain.SequenceBatching = nil

@@ -9,8 +9,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/edgewise-ai/edgewise"
 	"golang.org/x/sys/unix"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/update/driver"
 )
 
 // Socket is where the helper listens.
@@ -102,14 +104,18 @@ const (
 	DoOlder    = "older"    // let the next bundle be older than what runs, for a few minutes
 	DoNoOlder  = "no-older" // end that
 	DoFailures = "failures" // the log of the starts behind a given one that were not this one
+
+	DoDrivers        = "drivers"         // what driver extensions are installed and mounted
+	DoDriverInstall  = "driver-install"  // install the extension that comes with the request
+	DoDriverRemove   = "driver-remove"   // remove all versions of a driver
+	DoDriverRollback = "driver-rollback" // prefer the other version of a driver
 )
 
 // Bounds of what crosses the socket, and of packages.
 const (
-	MaxRequest   = 64 << 10 // bytes of a request
-	MaxSignature = 4 << 10  // bytes of a signature
-	MaxPackage   = 1 << 30  // bytes of a package
-	MaxLog       = 256 << 10
+	MaxRequest = 64 << 10 // bytes of a request
+	MaxPackage = 1 << 30  // bytes of a package
+	MaxLog     = 256 << 10
 )
 
 // Request is one thing that is asked. A file may come with it, as a descriptor.
@@ -117,6 +123,8 @@ type Request struct {
 	Do        string `json:"do"`
 	Signature string `json:"signature,omitempty"` // of the file, as minisign writes it
 	Since     string `json:"since,omitempty"`     // the start behind which the log begins
+	Name      string `json:"name,omitempty"`      // of a driver
+	Next      string `json:"next,omitempty"`      // version of the slot that the next start takes, where that is another
 }
 
 // Answer is a line of the answer. The last one has End.
@@ -127,6 +135,14 @@ type Answer struct {
 	Error string `json:"error,omitempty"` // empty: it is done
 	State *State `json:"state,omitempty"`
 	Log   string `json:"log,omitempty"`
+
+	Drivers *Drivers `json:"drivers,omitempty"`
+}
+
+// Drivers is what the helper knows of driver extensions.
+type Drivers struct {
+	Entries []driver.Entry   `json:"entries,omitempty"` // installed, the preferred one of a driver first
+	Mounted []driver.Mounted `json:"mounted,omitempty"` // at this start
 }
 
 // State is what the helper knows of packages.

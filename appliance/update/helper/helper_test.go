@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/update"
 	"github.com/edgewise-ai/edgewise/test/fakesystem"
 )
 
@@ -151,7 +152,7 @@ func TestPackagesThatAreRefused(t *testing.T) {
 		{"a stranger's", good, stranger(good), edgewise.Denied, "which this box does not know"},
 		{"of another package", good, r.sign(other.Bytes()), edgewise.Denied, "changed or cut off"},
 		{"cut off", good[:len(good)-1], r.sign(good), edgewise.Denied, "changed or cut off"},
-		{"a huge signature", good, strings.Repeat("x", MaxSignature+1), edgewise.Denied, "send the file .minisig"},
+		{"a huge signature", good, strings.Repeat("x", update.MaxSignature+1), edgewise.Denied, "send the file .minisig"},
 		{
 			"signed, and another program", other.Bytes(), r.sign(other.Bytes()), edgewise.Invalid,
 			`the package is "openssh-server"`,

@@ -15,9 +15,11 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/listen"
-	"golang.org/x/sys/unix"
+	"github.com/edgewise-ai/edgewise/appliance/update/driver"
 )
 
 // Config says where things are and who may ask.
@@ -30,6 +32,9 @@ type Config struct {
 	User      uint32        // who may ask, beside root
 	Health    time.Duration // how long a new version may take to come up
 	Steady    time.Duration // and how long it then has to stay up
+
+	System driver.System // that driver extensions have to fit
+	Mounts string        // where they are mounted; empty: driver.MountFolder
 
 	// Run runs a program of the system and returns what it prints. nil: it is run.
 	Run func(ctx context.Context, name string, arguments ...string) ([]byte, error)
@@ -57,7 +62,7 @@ type Server struct {
 // New makes a Server and its folder. Errors: Internal.
 func New(c Config) (*Server, error) {
 	if c.Run == nil {
-		c.Run = run
+		c.Run = Run
 	}
 	if c.Running == nil {
 		c.Running = func() bool {

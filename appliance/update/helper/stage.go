@@ -5,13 +5,14 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 
 	"aead.dev/minisign"
-	"github.com/edgewise-ai/edgewise"
 	"golang.org/x/sys/unix"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/update"
 )
 
 // packageName is the only package that the helper installs.
@@ -27,7 +28,7 @@ func (s *Server) stage(ctx context.Context, file *os.File, signature string) (St
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return State{}, edgewise.Errorf(op, edgewise.Invalid, "what came with the request is no file")
 	}
-	keys, err := Keys(s.config.Keys)
+	keys, err := update.Keys(s.config.Keys)
 	if err != nil {
 		return State{}, err
 	}
@@ -60,7 +61,7 @@ func (s *Server) take(ctx context.Context, file *os.File, signature []byte, keys
 		return "", edgewise.Errorf(op, edgewise.Internal, "%w", err)
 	}
 	defer func() { _ = own.Close() }()
-	if err := Verify(keys, own, signature); err != nil {
+	if err := update.Verify(keys, own, signature, "package"); err != nil {
 		return "", err
 	}
 	name, version, arch, err := s.fields(ctx, s.at(stagedFile))
@@ -96,61 +97,6 @@ func (s *Server) discard() error {
 		return edgewise.Errorf("helper.discard", edgewise.Internal, "%w", err)
 	}
 	return s.change(func(st *State) { st.Staged = nil })
-}
-
-// Keys reads the public keys of a folder, which are its files *.pub. Errors: Unsupported when there is none, Corrupt.
-func Keys(folder string) ([]minisign.PublicKey, error) {
-	const op = "helper.Keys"
-	paths, err := filepath.Glob(filepath.Join(folder, "*.pub"))
-	if err != nil {
-		return nil, edgewise.Errorf(op, edgewise.Internal, "%w", err)
-	}
-	if len(paths) == 0 {
-		return nil, edgewise.Errorf(op, edgewise.Unsupported, "this package was made without the key of a release in %s: "+
-			"nothing that is uploaded can be believed; install the new package by hand", folder)
-	}
-	var keys []minisign.PublicKey
-	for _, path := range paths {
-		key, err := minisign.PublicKeyFromFile(path)
-		if err != nil {
-			return nil, edgewise.Errorf(op, edgewise.Corrupt, "%s is no public key of minisign: %w", path, err)
-		}
-		keys = append(keys, key)
-	}
-	return keys, nil
-}
-
-// Verify returns nil when one of the keys has signed the content. Error: Denied.
-func Verify(keys []minisign.PublicKey, content io.ReadSeeker, signature []byte) error {
-	const op = "helper.Verify"
-	var sig minisign.Signature
-	if len(signature) > MaxSignature || sig.UnmarshalText(signature) != nil {
-		return edgewise.Errorf(op, edgewise.Denied, "the signature is none that minisign makes: send the file .minisig "+
-			"that belongs to the package")
-	}
-	known := false
-	for _, key := range keys {
-		if key.ID() != sig.KeyID {
-			continue
-		}
-		known = true
-		if _, err := content.Seek(0, io.SeekStart); err != nil {
-			return edgewise.Errorf(op, edgewise.Internal, "%w", err)
-		}
-		hashed := minisign.NewReader(content)
-		if _, err := io.Copy(io.Discard, hashed); err != nil {
-			return edgewise.Errorf(op, edgewise.Internal, "reading the package: %w", err)
-		}
-		if hashed.Verify(key, signature) {
-			return nil
-		}
-	}
-	if !known {
-		return edgewise.Errorf(op, edgewise.Denied, "the package is signed with the key %016X, which this box does not know",
-			sig.KeyID)
-	}
-	return edgewise.Errorf(op, edgewise.Denied, "the signature is not of this package: it was changed or cut off "+
-		"on its way")
 }
 
 // copyBounded copies at most most bytes of from into a new file of root's alone.

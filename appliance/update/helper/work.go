@@ -54,20 +54,23 @@ func (s *Server) do(ctx context.Context, r Request, file *os.File, say func(stri
 	case DoFailures:
 		log, err := s.failures(ctx, r.Since)
 		return Answer{Log: log}, err
+	case DoDrivers, DoDriverInstall, DoDriverRemove, DoDriverRollback:
+		d, err := s.drivers(r, file)
+		return Answer{Drivers: d}, err
 	}
 	return Answer{}, edgewise.Errorf(op, edgewise.Invalid, "the helper does not know %.40q", r.Do)
 }
 
-// run runs a program of the system.
-func run(ctx context.Context, name string, arguments ...string) ([]byte, error) {
+// Run runs a program of the system and returns what it prints.
+func Run(ctx context.Context, name string, arguments ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, arguments...)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return out, edgewise.Errorf("helper.run", edgewise.Internal, "%s: %w: %s", name, err, tail(string(exit.Stderr), 1000))
+		return out, edgewise.Errorf("helper.Run", edgewise.Internal, "%s: %w: %s", name, err, tail(string(exit.Stderr), 1000))
 	}
 	if err != nil {
-		return out, edgewise.Errorf("helper.run", edgewise.Internal, "%w", err)
+		return out, edgewise.Errorf("helper.Run", edgewise.Internal, "%w", err)
 	}
 	return out, nil
 }

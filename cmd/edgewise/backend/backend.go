@@ -50,12 +50,12 @@ func (p commands) list() *cobra.Command {
 		Use:   "list",
 		Short: "List the backends that a box with this configuration has",
 		Args:  cli.Arguments(),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.Load(p.Environment)
 			if err != nil {
 				return err
 			}
-			found := serving.Backends(c)
+			found := serving.Backends(cmd.Context(), c)
 			return p.Print(found, func(w io.Writer) {
 				for _, b := range found {
 					fmt.Fprintln(w, Line(b))

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/edgewise-ai/edgewise/api/client"
-	"github.com/edgewise-ai/edgewise/appliance"
+	"github.com/edgewise-ai/edgewise/appliance/access"
 )
 
 // TokenVariable holds an API key for the commands that talk to a box.
@@ -30,7 +30,7 @@ func (p *Program) Credentials() (Credentials, error) {
 	}
 	authority := p.Authority
 	if port := localPort(p.Server); port != "" {
-		local := appliance.LocalAccessTo(port)
+		local := access.To(port)
 		if c.Token == "" {
 			c.Token = local.Token
 		}

@@ -20,8 +20,8 @@ type commands struct{ *cli.Program }
 // Command is "edgewise model" with the commands below it.
 func Command(program *cli.Program) *cobra.Command {
 	p := commands{program}
-	return cli.Group("model", "Upload, list, compare, activate, roll back, rename and delete models",
-		p.push(), p.pull(), p.sign(), p.importFolder(), p.list(), p.show(), p.diff(), p.propose(), p.promote(),
+	return cli.Group("model", "Upload, list, compare, measure, activate, roll back, rename and delete models",
+		p.push(), p.pull(), p.sign(), p.importFolder(), p.list(), p.show(), p.diff(), p.propose(), p.measure(), p.promote(),
 		p.rollback(), p.rename(), p.remove())
 }
 

@@ -29,6 +29,7 @@ func (p commands) push() *cobra.Command {
 		Short: "Upload a model file, or a folder of files, as a new version and make it live; or publish a version in a registry",
 		Long: "Push uploads PATH: the file of a model, such as model.onnx, or a folder with it and what belongs to it (config.pbtxt, labels).\n" +
 			"Files in which an .onnx file keeps its weights, such as net.onnx.data, are uploaded with it; more files may be named behind it.\n" +
+			"Of a model's folder of Triton's layout, config.pbtxt beside folders of versions, it is the highest version.\n" +
 			"An ensemble is a configuration alone: one .pbtxt, .yaml or .json file, or a folder with it.\n" +
 			"The box loads the version before it makes it live; when that fails, what was live stays live,\n" +
 			"and the next push replaces the version that failed, unless its number was chosen.\n" +

@@ -90,6 +90,8 @@ type described struct {
 	*admin.Model
 	Inspection *edgewise.Inspection  `json:"inspection,omitempty"`
 	Process    *admin.VersionProcess `json:"process,omitempty"` // nil unless a program of a backend serves it
+	Choice     *admin.Choice         `json:"choice,omitempty"`  // nil: nothing was measured
+	Bound      *admin.Bound          `json:"bound,omitempty"`   // nil: it is not ready
 }
 
 // inspect asks the box for what it knows of the version.
@@ -98,12 +100,18 @@ func (d *described) inspect(ctx context.Context, box *client.Client) (err error)
 	if id.Version == 0 {
 		id.Version = d.Versions[len(d.Versions)-1].Version
 	}
-	if d.Inspection, err = box.Inspect(ctx, id); err != nil || d.Inspection.Backend == "" {
+	if d.Inspection, err = box.Inspect(ctx, id); err != nil {
 		return err
 	}
 	version, err := box.Version(ctx, id)
 	if err == nil {
+		d.Choice = version.Choice
+	}
+	if err == nil && d.Inspection.Backend != "" {
 		d.Process = version.Process
+	}
+	if bound, missing := box.Bound(ctx, id); missing == nil {
+		d.Bound = bound
 	}
 	return err
 }
@@ -141,6 +149,16 @@ func (d *described) print(w io.Writer) {
 	}
 	if d.Inspection != nil {
 		d.showInspection(w)
+	}
+	if d.Choice != nil {
+		fmt.Fprintln(w)
+		printChoice(w, d.Choice)
+	}
+	if d.Bound != nil && d.Bound.Kind != admin.BoundFew {
+		fmt.Fprintf(w, "\nbound by: %s\n", d.Bound.Sentence)
+		for _, text := range d.Bound.Unsaid {
+			fmt.Fprintf(w, "  %s\n", text)
+		}
 	}
 }
 

@@ -20,6 +20,10 @@ type Node struct {
 	Inputs  []string // "" where an optional one is left out
 	Outputs []string
 	Graphs  []*Graph // the graphs in its attributes
+	// GraphNames are the names of the attributes that Graphs stand in; none where Limits.Values is 0.
+	GraphNames []string
+	// Attributes are those with numbers, a text or a tensor, in the order of the file; none where Limits.Values is 0.
+	Attributes []Attribute
 }
 
 // Initializer is a tensor with constant elements.
@@ -29,6 +33,7 @@ type Initializer struct {
 	Shape    edgewise.Shape
 	Bytes    int64     // of its elements; for strings, of their text
 	External *External // nil when the elements are in the model file
+	Values   []float64 // its elements, where they are at most Limits.Values numbers of the file; nil otherwise
 }
 
 // graphReader reads one graph.
@@ -102,8 +107,9 @@ func (r *graphReader) initializer(t tensor, dims edgewise.Shape, elements, size 
 	}
 	r.names[t.name] = true
 	r.parameters += elements
-	r.graph.Initializers = append(r.graph.Initializers,
-		Initializer{Name: t.name, Type: t.element.name, Shape: dims, Bytes: size, External: t.at})
+	r.graph.Initializers = append(r.graph.Initializers, Initializer{
+		Name: t.name, Type: t.element.name, Shape: dims, Bytes: size, External: t.at, Values: t.numbers(elements),
+	})
 	return nil
 }
 

@@ -39,6 +39,8 @@ type Limits struct {
 	Weights      int64 // bytes of all tensors, external data included
 	Dense        int64 // bytes of all sparse tensors once the runtime has filled them
 	ExternalData int   // tensors stored in other files
+	// Values is up to how many numbers of an attribute or of a tensor are kept; 0: none, and no attributes of nodes.
+	Values int
 }
 
 // KeptOverhead is added to the length of each kept string when it is counted against Limits.Kept.

@@ -91,20 +91,24 @@ func (w *walker) operator(op operator, node string) error {
 	return nil
 }
 
-// attribute reads an attribute of n. Numbers and strings are skipped; tensors and graphs are checked like all others.
+// attribute reads an attribute of n. Tensors and graphs are checked like all others; other values are skipped where none
+// are kept.
 func (w *walker) attribute(end int64, n *Node, depth int) error {
 	if err := count(&w.attributes, w.Attributes, "attributes"); err != nil {
 		return err
 	}
-	var name string
+	var a Attribute
+	graphs := len(n.Graphs)
 	err := w.each(&attributeMessage, end, func(f field) (err error) {
 		switch f.number {
 		case 1:
-			name, err = w.word(f, "attribute name")
+			a.Name, err = w.word(f, "attribute name")
+		case 2, 3, 4, 7, 8:
+			err = w.attributeValue(f, &a)
 		case 5, 10:
-			_, elements, _, e := w.tensor(f.end, "tensor attribute")
+			t, elements, _, e := w.tensor(f.end, "tensor attribute")
 			w.parameters += elements
-			err = e
+			a.Type, a.Shape, a.Values, err = t.element.name, t.dims, t.numbers(elements), e
 		case 6, 11:
 			r, e := w.graph(f.end, depth+1)
 			n.Graphs = append(n.Graphs, r.graph)
@@ -121,5 +125,15 @@ func (w *walker) attribute(end int64, n *Node, depth int) error {
 		}
 		return err
 	})
-	return within(err, "attribute %.64q", name)
+	for range n.Graphs[graphs:] { // the name may stand behind them
+		if w.Limits.Values > 0 {
+			n.GraphNames = append(n.GraphNames, a.Name)
+		}
+	}
+	if err == nil && w.Limits.Values > 0 && (a.Values != nil || a.Text != "" || a.Type != "") {
+		if err = add(&w.kept, int64(8*len(a.Values)+len(a.Text))+KeptOverhead, w.Kept, "bytes of names and metadata"); err == nil {
+			n.Attributes = append(n.Attributes, a)
+		}
+	}
+	return within(err, "attribute %.64q", a.Name)
 }

@@ -16,6 +16,8 @@ type tensor struct {
 	external bool              // data_location says so
 	where    reference         // from external_data
 	at       *External         // where the data is, once checked; nil when it is in the model file
+	kept     []byte            // of raw_data, when it is short enough
+	values   []float64         // of the typed fields, when they are few enough
 }
 
 // tensorField maps the fields of a TensorProto that hold elements.
@@ -65,6 +67,7 @@ func (w *walker) tensorField(f field, t *tensor) (err error) {
 		t.name, err = w.name(f, "tensor name")
 	case 9:
 		t.raw = f.end - w.pos
+		err = w.keepRaw(f, t)
 	case 13:
 		err = w.externalEntry(f.end, &t.where)
 	case 14:
@@ -111,8 +114,13 @@ func (w *walker) typedData(f field, t *tensor) error {
 		n, width = size/8, 8
 	default:
 		var err error
-		if n, err = w.varints(f, nil); err != nil {
+		if n, err = w.varints(f, w.visit(t, size)); err != nil {
 			return within(err, "%s", dataFieldNames[kind])
+		}
+	}
+	if kind == floatData || f.wire != wireBytes {
+		if err := w.keepNumbers(f, &t.values); err != nil {
+			return err
 		}
 	}
 	if width > 0 && size%width != 0 {

@@ -17,14 +17,20 @@ const (
 	idleTime = 10 * time.Second
 )
 
-// background runs f, which is long and which nobody's request waits for, on a thread of its own that gives way to those
-// that serve, if this system lets a thread take that back (CAP_SYS_NICE, or RLIMIT_NICE). The thread ends with f;
-// threads that f makes in C for later give way as it does, until somebody changes that. Until idle the thread gives
-// way entirely: no thread that serves may ever wait for what it holds.
-func background(f func() error, idle time.Time) error {
-	limit := time.Until(idle)
+// manner says how loads give way to what serves.
+type manner struct {
+	idle   time.Time // until then they give way entirely
+	missed bool      // a model that has served is loaded again: they do not give way
+}
+
+// background runs f, which is long, on a thread of its own that gives way to those that serve, unless its model is
+// missed, if this system lets a thread take that back (CAP_SYS_NICE, or RLIMIT_NICE). The thread ends with f; threads
+// that f makes in C for later give way as it does, until somebody changes that. Until m.idle the thread gives way
+// entirely: no thread that serves may ever wait for what it holds.
+func background(f func() error, m manner) error {
+	limit := time.Until(m.idle)
 	switch {
-	case !mayYield():
+	case m.missed, !mayYield():
 		return onNiceThread(0, f)
 	case limit <= 0:
 		return onNiceThread(loadNice, f)

@@ -30,10 +30,12 @@ func class(t *testing.T, thread int) uint32 {
 }
 
 func TestLoadsGiveWayAndLeaveNoThreadBehindThatDoes(t *testing.T) {
-	for name, idle := range map[string]time.Time{
-		"beside what serves": {}, "alone in a process": time.Now().Add(time.Hour), "alone, late": time.Now(),
+	later := time.Now().Add(time.Hour)
+	for name, m := range map[string]manner{
+		"beside what serves": {}, "alone in a process": {idle: later}, "alone, late": {idle: time.Now()},
+		"again, after a crash": {idle: later, missed: true},
 	} {
-		t.Run(name, func(t *testing.T) { loadGivesWay(t, idle) })
+		t.Run(name, func(t *testing.T) { loadGivesWay(t, m) })
 	}
 }
 
@@ -53,7 +55,7 @@ func TestALoadIsNotIdleForLong(t *testing.T) {
 	}
 }
 
-func loadGivesWay(t *testing.T, idle time.Time) {
+func loadGivesWay(t *testing.T, m manner) {
 	before := niceness(t)
 	var during, thread int
 	var among uint32
@@ -62,13 +64,14 @@ func loadGivesWay(t *testing.T, idle time.Time) {
 		during, thread = niceness(t), unix.Gettid()
 		among = class(t, thread)
 		return want
-	}, idle); !errors.Is(err, want) {
+	}, m); !errors.Is(err, want) {
 		t.Fatalf("the error is %v", err)
 	}
-	if give := map[bool]uint32{true: unix.SCHED_IDLE, false: unix.SCHED_NORMAL}[idle.After(time.Now()) && mayYield()]; among != give {
+	idle := m.idle.After(time.Now()) && !m.missed && mayYield()
+	if give := map[bool]uint32{true: unix.SCHED_IDLE, false: unix.SCHED_NORMAL}[idle]; among != give {
 		t.Errorf("class %d while loading, want %d", among, give)
 	}
-	if give := map[bool]int{true: loadNice, false: before}[mayYield()]; during != give {
+	if give := map[bool]int{true: loadNice, false: before}[!m.missed && mayYield()]; during != give {
 		t.Errorf("niceness %d while loading, want %d", during, give)
 	}
 	if now := niceness(t); now != before || unix.Gettid() == thread {

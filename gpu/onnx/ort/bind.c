@@ -31,6 +31,7 @@ enum {
 	UPDATE_CUDA_OPTIONS = 206,
 	READ_CUDA_OPTIONS = 207,
 	RELEASE_CUDA_OPTIONS = 208,
+	APPEND_BY_NAME = 216,
 };
 
 enum { DEVICE_ALLOCATOR = 0, MEMORY_DEFAULT = 0 };
@@ -54,6 +55,10 @@ ew_error ew_append_provider(const ew_api *api, void *options, int provider, cons
 		{CREATE_CUDA_OPTIONS, UPDATE_CUDA_OPTIONS, READ_CUDA_OPTIONS, APPEND_CUDA, RELEASE_CUDA_OPTIONS},
 		{CREATE_TENSORRT_OPTIONS, UPDATE_TENSORRT_OPTIONS, READ_TENSORRT_OPTIONS, APPEND_TENSORRT, RELEASE_TENSORRT_OPTIONS},
 	};
+	if (provider == EW_WEBGPU) { // its options cannot be read back
+		return take(api, CALL(APPEND_BY_NAME, status *, void *, const char *, const char *const *, const char *const *, size_t)(
+			options, "WebGPU", keys, values, n));
+	}
 	const int *s = slots[provider];
 	void *own = NULL;
 	TRY(((status * (*)(void **)) api->slot[s[0]])(&own));

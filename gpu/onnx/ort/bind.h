@@ -5,7 +5,7 @@
 
 #include "ort.h"
 
-enum { EW_CUDA = 0, EW_TENSORRT = 1 };
+enum { EW_CUDA = 0, EW_TENSORRT = 1, EW_WEBGPU = 2 };
 
 // ew_append_provider gives a provider to session options, with all its options at once: each update forgets those before.
 // effective is set to all options as the provider reads them, to be freed; NULL when they cannot be read back.

@@ -100,7 +100,7 @@ func TestProviderThatCannotStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = lib.NewSession(dir+"/model.onnx", []string{"x"}, []string{"y"},
-		Options{Providers: []Provider{{CUDA, map[string]string{"device_id": "0"}}}})
+		Options{Providers: []Provider{{Kind: CUDA, Options: map[string]string{"device_id": "0"}}}})
 	if err == nil || edgewise.KindOf(err) != edgewise.Unavailable ||
 		!strings.Contains(err.Error(), "the provider for CUDA does not start") {
 		t.Errorf("got %v", err)

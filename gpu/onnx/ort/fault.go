@@ -30,13 +30,24 @@ func (f *fault) Error() string { return f.message }
 const inKernel = "Non-zero status code returned while running"
 
 // ofDevice are parts of messages that tell of a device's own failure.
-var ofDevice = []string{"CUDA", "CUDNN", "CUBLAS", "cudaError"}
+var ofDevice = []string{"CUDA", "CUDNN", "CUBLAS", "cudaError", "WebGPU", "webgpu", "wgpu::"}
+
+// deviceLost is the message of a run after which nothing runs on the device any more in this process.
+type deviceLost string
+
+func (d deviceLost) Error() string { return string(d) }
+
+// DeviceLost marks the error; see edgewise.DeviceLost.
+func (deviceLost) DeviceLost() bool { return true }
 
 // overLimit is the part of a message that tells of the bound of the arena.
 const overLimit = "is smaller than requested bytes of"
 
 // ofMemory are parts of messages that tell of memory that cannot be had.
-var ofMemory = []string{"Failed to allocate memory", "bad_alloc", "bad allocation", overLimit}
+var ofMemory = []string{"Failed to allocate memory", "bad_alloc", "bad allocation", overLimit, invalidBuffer}
+
+// invalidBuffer is what the provider for WebGPU says of a buffer that the device had no memory for, when it is used.
+const invalidBuffer = "is invalid due to a previous error"
 
 func (f *fault) says(parts []string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(f.message, part) })
@@ -76,6 +87,9 @@ const maxTrials = 4
 
 // judge makes an error of a fault that inputs have caused.
 func (s *Session) judge(ctx context.Context, f *fault, in []edgewise.Tensor, want []string) error {
+	if f.says(s.lost) {
+		return edgewise.Errorf("ort.Run", edgewise.Unavailable, "the device is lost: %w", deviceLost(f.message))
+	}
 	if f.byOperator() && !s.proof.ran.Load() && s.proof.trials.Add(1) <= maxTrials {
 		s.prove(ctx, in, want)
 	}

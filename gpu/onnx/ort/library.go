@@ -39,13 +39,14 @@ type Library struct {
 	Version string // as the library tells it
 	api     *C.ew_api
 	trimmer *trimmer
-	idle    time.Time // until then loads give way entirely; see background
+	manner  manner // of loads
 }
 
 // Process is how a process uses the library.
 type Process struct {
 	MaxMemory int64 // bytes of tensors, in the arena that the sessions on the CPU share; 0: no bound
 	Alone     bool  // nothing runs here before all sessions are opened
+	Missed    bool  // clients wait for its sessions: their loads give way to nothing
 }
 
 // Candidates returns the places where the library is looked for, in order: the configured path alone when there is one;
@@ -66,18 +67,18 @@ func Candidates(configured string) []string {
 // Unavailable) says in one sentence what was tried, or which version was found and which is needed.
 func Open(candidates []string, p Process) (*Library, error) {
 	var tried []string
-	var idle time.Time
+	m := manner{missed: p.Missed}
 	if p.Alone {
-		idle = time.Now().Add(idleTime)
+		m.idle = time.Now().Add(idleTime)
 	}
 	for _, path := range candidates {
 		var lib *Library
 		err := background(func() (err error) {
 			lib, err = load(path)
 			return err
-		}, idle)
+		}, m)
 		if err == nil {
-			lib.idle = idle
+			lib.manner = m
 			return lib, lib.initialize(p.MaxMemory)
 		}
 		if _, missing := os.Stat(path); missing == nil {

@@ -20,24 +20,29 @@ import (
 // ProviderKind is an execution provider, which runs operators on a device.
 type ProviderKind int
 
-// The providers for NVIDIA's GPUs.
+// The providers for GPUs.
 const (
 	CUDA     ProviderKind = C.EW_CUDA
 	TensorRT ProviderKind = C.EW_TENSORRT
+	WebGPU   ProviderKind = C.EW_WEBGPU // on Vulkan; its sessions of a process never run at the same time
 )
 
 // String returns the provider's name.
 func (k ProviderKind) String() string {
-	if k == TensorRT {
-		return "TensorRT"
-	}
-	return "CUDA"
+	return [...]string{CUDA: "CUDA", TensorRT: "TensorRT", WebGPU: "WebGPU"}[k]
+}
+
+// HasWebGPU tells whether the library was built with the provider for WebGPU.
+func (l *Library) HasWebGPU() bool {
+	list, err := l.Providers()
+	return err == nil && slices.Contains(list, "WebGpuExecutionProvider")
 }
 
 // Provider is a provider of a session, with its options by ONNX Runtime's names.
 type Provider struct {
 	Kind    ProviderKind
 	Options map[string]string
+	Lost    []string // parts of messages after which its device runs nothing any more in this process
 }
 
 // Providers returns the names of the providers that the library was built with, such as "CUDAExecutionProvider".

@@ -8,7 +8,6 @@ import "C"
 
 import (
 	"reflect"
-	"time"
 	"unsafe"
 
 	ortgo "github.com/yalue/onnxruntime_go"
@@ -46,6 +45,7 @@ type Session struct {
 
 	runOptions map[string]string
 	effective  []string
+	lost       []string // parts of messages of a device that runs nothing any more
 }
 
 // ProviderOptions returns all options of the session's providers as these read them, a line for each provider.
@@ -64,28 +64,28 @@ func (l *Library) NewSession(path string, inputs, outputs []string, o Options) (
 		return nil, edgewise.Errorf("ort.NewSession", edgewise.Invalid, "session options: %w", err)
 	}
 	defer func() { _ = options.Destroy() }()
-	var effective []string
+	var effective, lost []string
 	for _, p := range o.Providers {
 		text, err := p.appendTo(l, options)
 		if err != nil {
 			return nil, err
 		}
-		effective = append(effective, p.Kind.String()+": "+text)
+		effective, lost = append(effective, p.Kind.String()+": "+text), append(lost, p.Lost...)
 	}
-	binding, err := o.open(path, options, l.idle)
+	binding, err := o.open(path, options, l.manner)
 	if err != nil {
 		return nil, edgewise.Errorf("ort.NewSession", edgewise.Invalid, "ONNX Runtime refuses the model: %w", err)
 	}
 	return &Session{
 		lib: l, binding: binding, handle: field(binding, "s", "ortSession"),
 		inputs: cNames(inputs), outputs: cNames(outputs), calls: make(chan *call, idleCalls), marks: newMarks(),
-		runOptions: o.RunEntries, effective: effective,
+		runOptions: o.RunEntries, effective: effective, lost: lost,
 	}, nil
 }
 
 // open loads the file. Loading optimizes the model, which may take a core for seconds. A session with threads of its
 // own is not loaded in the background, because they would stay there.
-func (o Options) open(path string, options *ortgo.SessionOptions, idle time.Time) (
+func (o Options) open(path string, options *ortgo.SessionOptions, m manner) (
 	binding *ortgo.DynamicAdvancedSession, err error,
 ) {
 	load := func() error {
@@ -98,7 +98,7 @@ func (o Options) open(path string, options *ortgo.SessionOptions, idle time.Time
 	case max(o.IntraThreads, o.InterThreads) > 1 || len(o.Providers) > 0:
 		return binding, load()
 	}
-	return binding, background(load, idle)
+	return binding, background(load, m)
 }
 
 // Close gives the session's memory back. No Run is in progress and no Result is unreleased.

@@ -53,7 +53,7 @@ func Keys(name string) string {
 
 // Decoupled tells whether the model of a fault sends more than one response.
 func Decoupled(name string) bool {
-	return strings.HasSuffix(name, "without end") || name == "sends a block twice"
+	return strings.HasSuffix(name, "without end") || name == "sends a block twice" || name == "dies in a stream"
 }
 
 // raw is a backend that writes frames as it likes.
@@ -131,9 +131,32 @@ func started() *raw {
 func (r *raw) next() (run, call uint64) {
 	for {
 		if k, body := r.read(); k == backend.KindRun {
-			return binary.LittleEndian.Uint64(body), binary.LittleEndian.Uint64(body[8+1+2:])
+			return batch(body)
 		}
 	}
+}
+
+// answer is the one response to a call, and the end of its run.
+func (r *raw) answer(run, call uint64) {
+	r.response(call, 1, 16, 0, 64)
+	r.frame(backend.KindDone, run)
+}
+
+// serve answers what comes until it is told to end.
+func (r *raw) serve() error {
+	for {
+		switch k, body := r.read(); k {
+		case backend.KindStop:
+			return nil
+		case backend.KindRun:
+			r.answer(batch(body))
+		}
+	}
+}
+
+// batch returns the run and the first call of a RUN.
+func batch(body []byte) (run, call uint64) {
+	return binary.LittleEndian.Uint64(body), binary.LittleEndian.Uint64(body[8+1+2:])
 }
 
 // linger waits for the end of the connection.
@@ -143,6 +166,16 @@ func (r *raw) linger() error {
 			return nil
 		}
 	}
+}
+
+// beside does something while what comes is read, so that a PING is answered however busy the machine is.
+func (r *raw) beside(do func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- r.linger() }()
+	if err := do(); err != nil {
+		return err
+	}
+	return <-ended
 }
 
 // answered sends one response with what a model has found out as its error.
@@ -188,6 +221,22 @@ var faults = map[string]func() error{
 		return r.linger()
 	},
 	"dies in a run":     func() error { ready(); os.Exit(5); return nil },
+	"dies between runs": func() error { r, run, call := ready(); r.answer(run, call); os.Exit(6); return nil },
+	"dies in a stream": func() error {
+		r, _, call := ready()
+		r.response(call, 0, 16, 0, 64)
+		os.Exit(7)
+		return nil
+	},
+	"dies at the stop": func() error { _ = started().serve(); return unix.Kill(unix.Getpid(), unix.SIGKILL) },
+	"answers late": func() error {
+		r, run, call := ready()
+		for k := backend.Kind(0); k != backend.KindCancel; {
+			k, _ = r.read()
+		}
+		r.answer(run, call)
+		return r.serve()
+	},
 	"closes its socket": func() error { ready(); _ = unix.Close(backend.SocketFD); time.Sleep(time.Hour); return nil },
 	"lies about the size": func() error {
 		r, _, call := ready()
@@ -298,30 +347,35 @@ var faults = map[string]func() error{
 		}
 	},
 	"shares memory": func() error {
-		r := started()
-		data, err := unix.Mmap(-1, 0, 720<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
-		for i := 0; err == nil && i < len(data); i += 4096 {
-			data[i] = 1
-		}
-		return r.linger()
+		return started().beside(func() error {
+			data, err := unix.Mmap(-1, 0, 720<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
+			for i := 0; err == nil && i < len(data); i += 4096 {
+				data[i] = 1
+			}
+			return err
+		})
 	},
 	"prints without end": func() error {
 		r, run, call := ready()
-		for range 100_000 {
-			fmt.Println(strings.Repeat("x", 100))
-		}
-		r.response(call, 1, 1, 0, 4)
-		r.frame(backend.KindDone, run)
-		return r.linger()
+		return r.beside(func() error {
+			for range 100_000 {
+				fmt.Println(strings.Repeat("x", 100))
+			}
+			r.response(call, 1, 1, 0, 4)
+			r.frame(backend.KindDone, run)
+			return nil
+		})
 	},
 	"logs without end": func() error {
 		r, run, call := ready()
-		for range 100_000 {
-			r.frame(backend.KindLog, byte(1), uint32(4), "text")
-		}
-		r.response(call, 1, 1, 0, 4)
-		r.frame(backend.KindDone, run)
-		return r.linger()
+		return r.beside(func() error {
+			for range 100_000 {
+				r.frame(backend.KindLog, byte(1), uint32(4), "text")
+			}
+			r.response(call, 1, 1, 0, 4)
+			r.frame(backend.KindDone, run)
+			return nil
+		})
 	},
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/runner"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 )
 
@@ -25,11 +26,11 @@ const (
 )
 
 // New makes the backend of a child of the box from the options that the box hands it.
-func New(options json.RawMessage) (edgewise.Backend, error) {
+func New(s runner.Start) (edgewise.Backend, error) {
 	var o struct {
 		Library string `json:"library"`
 	}
-	err := json.Unmarshal(options, &o)
+	err := json.Unmarshal(s.Options, &o)
 	return backend{onnx.New(onnx.Config{Library: o.Library, Logger: slog.New(slog.DiscardHandler)})}, err
 }
 

@@ -393,6 +393,62 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/system/drivers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Drivers for graphics beside the system, and devices without one */
+        get: operations["listDrivers"];
+        put?: never;
+        /**
+         * Install a signed driver extension; the next start of the machine uses it
+         * @description Only a box that was flashed takes one (501 elsewhere). Its signature, its digest, and that it fits the running system or the one that
+         *     an update has prepared, are checked before it is kept; of each driver two versions are kept. At most 1 GiB.
+         */
+        post: operations["installDriver"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/drivers/{driver}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Remove all versions of a driver; the next start of the machine is without it */
+        delete: operations["removeDriver"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/drivers/{driver}/rollback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Go back to the version of a driver that was installed before */
+        post: operations["rollBackDriver"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/system/rollback": {
         parameters: {
             query?: never;
@@ -603,6 +659,61 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/fleet": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the document of its fleet has told the box, what the box did, and what failed */
+        get: operations["getFleet"];
+        put?: never;
+        post?: never;
+        /**
+         * Forget the document that the box follows
+         * @description Afterwards the box follows the next document that a trusted key has signed, also one of another fleet or with a lower serial. What it did stays.
+         */
+        delete: operations["forgetFleet"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/fleet/poll": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ask the source of the document now */
+        post: operations["pollFleet"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/fleet/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What a document would want of the box, as if it were signed; nothing is changed */
+        post: operations["diffFleet"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/models": {
         parameters: {
             query?: never;
@@ -777,6 +888,26 @@ export interface paths {
          * @description Store it with `POST /models/{model}/versions?from={version}&file=config.pbtxt` and the text as the body.
          */
         post: operations["editVersionConfiguration"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/models/{model}/versions/{version}/measure": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Measure a ready version once more on each device of the box, and serve it from the fastest that answers right
+         * @description The version goes on answering meanwhile. 409 `unsupported` where there is nothing to choose: its instance groups name a device, or the box has none but the CPU.
+         */
+        post: operations["measureVersion"];
         delete?: never;
         options?: never;
         head?: never;
@@ -961,6 +1092,142 @@ export interface paths {
         put?: never;
         /** Roll a label back */
         post: operations["rollback"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/models/{model}/tuning": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The present or the latest tuning of a model since the box was started */
+        get: operations["getTuning"];
+        put?: never;
+        /**
+         * Find the configuration of a model that suits an objective
+         * @description Candidates are loaded beside the live version and measured while no client sends requests. The best one becomes a version, and goes live as an uploaded one does. Of an ensemble, versions of its models are made as well, which it alone runs. 409 while the model is tuned or has no live version; 409 `unsupported` for ensembles of ensembles, decoupled models and those of other servers, and for power where the machine tells nothing of its energy; 503 while 8 tunings wait.
+         */
+        post: operations["startTuning"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/models/{model}/tuning/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End a tuning; what serves stays as it is */
+        post: operations["stopTuning"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/models/{model}/tunings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The present or the latest tuning of a model since the box was started, and which versions have a report */
+        get: operations["listTunings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/models/{model}/versions/{version}/tuning": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the tuning found that made a version, or that found nothing better than it */
+        get: operations["getTuneReport"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/models/{model}/versions/{version}/bound": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What bounds a ready version since it was loaded
+         * @description A sentence with the figures that say so, from the statistics of clients' requests and, of ONNX models on the CPU, from the operations and bytes of a run beside what the processor does at most.
+         */
+        get: operations["getBound"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/roofline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the processor does at most, as it was measured once
+         * @description 404 before it was measured.
+         */
+        get: operations["getRoofline"];
+        put?: never;
+        /**
+         * Measure the processor, when no client has sent a request for 2 seconds
+         * @description It takes some seconds. While it is measured the answer waits for those figures. 503 when clients send requests.
+         */
+        post: operations["measureRoofline"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/capacity": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Whether the box carries models at rates, and which resource breaks first
+         * @description Models that were not measured since the box was started are, for some seconds in which no client sends requests. With `check` requests are sent at the rates, too. 409 `unsupported` for a model that cannot be measured; 503 when clients send requests, and while another question is being answered.
+         */
+        post: operations["askCapacity"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2094,6 +2361,56 @@ export interface components {
             failed_boot?: components["schemas"]["FailedBoot"];
             safe_start?: components["schemas"]["SafeStart"];
         };
+        Drivers: {
+            /** @description Whether a driver extension can be installed */
+            possible: boolean;
+            /** @description Why it cannot */
+            problem?: string;
+            installed: components["schemas"]["Driver"][];
+            devices: components["schemas"]["GraphicsDevice"][];
+            /** @description The next start of the machine uses other drivers than this one */
+            restart: boolean;
+        };
+        Driver: {
+            name: string;
+            version: string;
+            /** @description vulkan or cuda */
+            kind: string;
+            /**
+             * Format: int64
+             * @description Bytes
+             */
+            size: number;
+            /** Format: date-time */
+            installed: string;
+            /** @description It is in use */
+            mounted: boolean;
+            /** @description The next start uses it, where it fits */
+            next: boolean;
+            /** @description Why this start does not use it, or what went wrong beside that */
+            reason?: string;
+        };
+        GraphicsDevice: {
+            /** @example 0000:03:00.0 */
+            bus_id: string;
+            /** @description AMD, Intel, NVIDIA, or the vendor's number */
+            vendor: string;
+            name: string;
+            served: boolean;
+            text: string;
+            offer?: components["schemas"]["DriverOffer"];
+        };
+        /** @description A driver extension that was released with the system */
+        DriverOffer: {
+            name: string;
+            version: string;
+            file: string;
+            /**
+             * Format: int64
+             * @description Bytes to download
+             */
+            size: number;
+        };
         SystemUpdate: {
             /**
              * @description how the program came to the machine
@@ -2220,10 +2537,10 @@ export interface components {
             load_seconds: number;
         };
         Device: {
-            /** @description cpu or gpu:0 */
+            /** @description cpu, gpu:0 or vulkan:0 */
             name: string;
             /** @enum {string} */
-            kind: "cpu" | "gpu";
+            kind: "cpu" | "gpu" | "vulkan";
             description: string;
             cores?: number;
             /** @description 0 to 1 */
@@ -2237,13 +2554,31 @@ export interface components {
             used?: boolean;
             /** @description the one reason why they cannot */
             reason?: string;
-            /** @description of a GPU, such as 8.9 */
+            /** @description of a GPU of CUDA, such as 8.9 */
             compute_capability?: string;
+            /** @description of a Vulkan device */
+            vendor?: string;
+            /**
+             * @description of a Vulkan device
+             * @enum {string}
+             */
+            type?: "integrated" | "discrete" | "virtual" | "software" | "other";
+            /** @description what drives it, with its version */
+            driver?: string;
             /**
              * Format: int64
              * @description of a GPU: bytes that models may take together
              */
             memory_budget?: number;
+            /** @description how often the process of a model on it has died since the start */
+            losses?: number;
+            /**
+             * Format: date-time
+             * @description when that was
+             */
+            last_loss?: string;
+            /** @description its cause */
+            loss?: string;
             telemetry?: components["schemas"]["Telemetry"];
         };
         /** @description what a device tells of itself; what it does not tell is absent */
@@ -2506,6 +2841,74 @@ export interface components {
                 by: number;
             };
         };
+        Fleet: {
+            /** @description empty: the box follows no document */
+            source: string;
+            /** @description the name of the box in the fleet */
+            box: string;
+            labels: {
+                [key: string]: string;
+            };
+            /**
+             * @description off: there is no source. none: nothing of it was accepted yet. waiting, expired: by its times the document is not to be followed. converged: the box is what it says. moving: on the way there. held: as far as the box comes by itself; what is left was taken back, failed, or waits for others.
+             * @enum {string}
+             */
+            state: "off" | "none" | "waiting" | "expired" | "converged" | "moving" | "held";
+            fleet?: string;
+            /** Format: int64 */
+            serial?: number;
+            /** @description of the bytes of the document, as sha256:HEX */
+            digest?: string;
+            /** @description the key of minisign */
+            signed_by?: string;
+            /** Format: date-time */
+            accepted?: string;
+            /** @description of the document, that the box is in */
+            groups: string[];
+            wishes: components["schemas"]["Wish"][];
+            /**
+             * Format: date-time
+             * @description when the source was asked last
+             */
+            asked?: string;
+            /** @description why the source brought nothing to follow */
+            problem?: string;
+            warning?: string;
+            /** Format: date-time */
+            reported?: string;
+            /** @description why the present report was not sent */
+            report_problem?: string;
+        };
+        Wish: {
+            /** @description missing: settings */
+            model?: string;
+            label?: string;
+            reference?: string;
+            /**
+             * Format: int64
+             * @description of the model on this box; missing: it is not there
+             */
+            version?: number;
+            /** @enum {string} */
+            state: "done" | "next" | "rolling" | "waiting" | "failed" | "taken_back" | "changed";
+            /**
+             * @description the action that comes next
+             * @enum {string}
+             */
+            next?: "import" | "label" | "rollout" | "settings";
+            reason?: string;
+        };
+        FleetQuestion: {
+            /** @description the text of a document */
+            document: string;
+        };
+        FleetDifference: {
+            fleet: string;
+            /** Format: int64 */
+            serial: number;
+            groups: string[];
+            wishes: components["schemas"]["Wish"][];
+        };
         Rollout: {
             model: string;
             /**
@@ -2673,7 +3076,370 @@ export interface components {
                 group?: string;
                 /** @description what its program says of the model, such as the framework's version */
                 note?: string;
+                /** @description it has ended to give its memory to others, and the next request starts it */
+                resting?: boolean;
             };
+            choice?: components["schemas"]["Choice"];
+        };
+        /** @description what was measured of a version on each device of the box, and which one serves */
+        Choice: {
+            /** @description that serves; empty where its answers were wrong */
+            device: string;
+            /** @description why no other one does; empty where a faster device was found */
+            reason: string;
+            /** Format: date-time */
+            measured: string;
+            /** Format: int64 */
+            took_ms: number;
+            /**
+             * @description with which it was measured
+             * @enum {string}
+             */
+            inputs?: "goldens" | "generated";
+            /**
+             * @description that the configuration asks for in place of FP32
+             * @enum {string}
+             */
+            precision?: "TF32" | "FP16" | "BF16" | "INT8";
+            /** @description for which this holds */
+            hardware: string[];
+            /** @description digest of the configuration and the files that were measured */
+            subject: string;
+            /** @description the CPU first */
+            candidates: components["schemas"]["ChoiceCandidate"][];
+        };
+        ChoiceCandidate: {
+            /** @description the first one where several are the same */
+            device: string;
+            description?: string;
+            /** @enum {string} */
+            state: "chosen" | "slower" | "wrong" | "failed" | "not_tried" | "reference";
+            reason?: string;
+            /** @description one for each batch size, the smallest first */
+            figures?: {
+                rows: number;
+                /** @description the median of the runs */
+                milliseconds: number;
+                /** @description with 95 % confidence the median is not below */
+                low_ms: number;
+                /** @description nor above */
+                high_ms: number;
+                runs: number;
+            }[];
+            /** @description of the output that is closest to what is allowed, or furthest beyond it */
+            difference?: {
+                output: string;
+                /** @description difference of an element from that of the CPU */
+                largest: number;
+                /** @description absent where a rule of the model's goldens says */
+                allowed?: number;
+            };
+        };
+        /** @description what a model is tuned for; empty for the lowest latency that loses no more than 5 % throughput */
+        TuneObjective: {
+            /** @description the most that 99 % of the requests may take, 0.001 to 3600000 */
+            p99_ms?: number;
+            /** @description requests per second that it has to carry, at most 1000000 */
+            throughput?: number;
+            /**
+             * Format: int64
+             * @description that its process may take
+             */
+            memory_bytes?: number;
+            /** @description the lowest energy per request that keeps p99_ms or throughput; `unsupported` where the machine tells nothing of its energy */
+            power?: boolean;
+            /** @description what counts among those that keep the bounds, as parts of their sum */
+            weights?: {
+                latency?: number;
+                throughput?: number;
+                memory?: number;
+                /** @description energy per request */
+                power?: number;
+            };
+        };
+        TuneRequest: {
+            objective?: components["schemas"]["TuneObjective"];
+            /** @description of measurement at the most, 10 to 3600; 0: 300 */
+            seconds?: number;
+            /** @description the version does not go live */
+            store_only?: boolean;
+        };
+        Tuning: {
+            model: string;
+            /**
+             * Format: int64
+             * @description that is tuned
+             */
+            version: number;
+            objective: components["schemas"]["TuneObjective"];
+            /**
+             * @description waiting: clients need the machine
+             * @enum {string}
+             */
+            state: "queued" | "waiting" | "measuring" | "done" | "failed" | "stopped";
+            /** @description what is being tried */
+            phase?: string;
+            /** @description measurements so far */
+            measured: number;
+            /** Format: date-time */
+            started: string;
+            elapsed_seconds: number;
+            limit_seconds: number;
+            actor: string;
+            error?: string;
+            report?: components["schemas"]["TuneReport"];
+        };
+        Tunings: {
+            latest?: components["schemas"]["Tuning"];
+            /** @description of each version that has one, ascending */
+            reports: components["schemas"]["TuneSummary"][];
+        };
+        /** @description the head of a report */
+        TuneSummary: {
+            /**
+             * Format: int64
+             * @description that was made, or base where nothing better was found
+             */
+            version: number;
+            /**
+             * Format: int64
+             * @description the version that was tuned
+             */
+            base: number;
+            gain: number;
+            /** Format: date-time */
+            measured: string;
+            /** @description it does not hold on this machine */
+            stale: boolean;
+        };
+        CapacityRequest: {
+            models: components["schemas"]["CapacityModel"][];
+            /** @description also send requests at these rates, and show what comes of it */
+            check?: boolean;
+            /** @description of the check; 0 for 5 */
+            seconds?: number;
+            /** @description measure the models again */
+            measure?: boolean;
+        };
+        CapacityModel: {
+            model: string;
+            /** @description requests a second, above 0, at most 1,000,000 */
+            rate: number;
+            /** @description that 99 % of the requests may take; 0 for no bound */
+            p99_ms?: number;
+        };
+        Capacity: {
+            feasible: boolean;
+            sentence: string;
+            /** @description that all rates may grow by together */
+            factor: number;
+            /** @description the resource that breaks first when they do */
+            breaks: string;
+            resources: {
+                /** @description cores, memory, a GPU, instances of a model, p99 of a model */
+                name: string;
+                /** @description of what there is; of a latency, of its bound */
+                used: number;
+                /** @description that all rates may grow by until it breaks; missing when it does not depend on them */
+                factor?: number;
+                detail: string;
+            }[];
+            models: {
+                model: string;
+                /** Format: int64 */
+                version: number;
+                rate: number;
+                bound_ms?: number;
+                /** @description core time of a request */
+                core_ms: number;
+                /** @description requests a second that the box carries of it alone */
+                alone: number;
+                /** @description predicted; missing when the box does not carry it */
+                p99_ms?: number;
+                /** @description goldens, recorded or generated */
+                inputs: string;
+            }[];
+            /** @description what the prediction does not know */
+            unsaid: string[];
+            check?: {
+                held: boolean;
+                seconds: number;
+                /** @description of the cores that the models have */
+                cores: number;
+                models: {
+                    model: string;
+                    offered: number;
+                    /** @description within the time of the check */
+                    answered: number;
+                    failed: number;
+                    p50_ms: number;
+                    p99_ms: number;
+                    /** @description why it did not hold */
+                    reason?: string;
+                }[];
+            };
+        };
+        /** @description figures for one core come first, then those for all */
+        Roofline: {
+            hardware: string;
+            /** @description that the models have */
+            cores: number;
+            /** @description floating-point operations a second of matrix products in FP32; a multiply and its add are two */
+            compute: number[];
+            /** @description bytes a second that are read from memory */
+            read: number[];
+            /**
+             * Format: int64
+             * @description bytes of the largest cache; 0 when it is not known
+             */
+            cache: number;
+            /** @description microseconds of an operator that computes almost nothing */
+            operator_us: number;
+            /** Format: date-time */
+            measured: string;
+            /** @description of measurement */
+            seconds: number;
+            /** @description why it does not hold for this machine */
+            stale?: string;
+        };
+        /** @description times are means since the version was loaded */
+        Bound: {
+            /** @enum {string} */
+            kind: "few_requests" | "queue" | "copies" | "box" | "compute" | "memory" | "small_operators" | "operators" | "run" | "step";
+            /** @description what bounds it, with the figures that say so */
+            sentence: string;
+            /** Format: int64 */
+            requests: number;
+            /** Format: int64 */
+            executions: number;
+            /** @description rows of an execution */
+            batch: number;
+            /** @description of a request; its parts follow */
+            total_ms: number;
+            queue_ms: number;
+            input_ms: number;
+            infer_ms: number;
+            output_ms: number;
+            /** @description the run of a batch */
+            execution_ms: number;
+            /** @description cores whose roof the run is compared with */
+            threads?: number;
+            work?: components["schemas"]["RunWork"];
+            /** @description floating-point operations a second */
+            reached?: number;
+            /** @description of what the roof allows */
+            share?: number;
+            roofline?: components["schemas"]["Roofline"];
+            step?: {
+                model: string;
+                /** Format: int64 */
+                version: number;
+            };
+            /** @description what is not known or left out, as sentences */
+            unsaid: string[];
+        };
+        /** @description what one execution computes and moves, counted in the model's graph */
+        RunWork: {
+            operations: number;
+            /** @description of weights, inputs, outputs and large intermediate tensors */
+            bytes: number;
+            /** @description bytes that one execution touches */
+            set: number;
+            nodes: number;
+            /** @description where the shapes come from: clients, goldens, recorded or generated */
+            inputs: string;
+            /** @description operators whose work is not counted */
+            unknown?: {
+                [key: string]: number;
+            };
+            /** @description of the operations, those on integers of 8 bits */
+            integer?: number;
+        };
+        TuneReport: {
+            /**
+             * Format: int64
+             * @description the version that was tuned
+             */
+            base: number;
+            /**
+             * Format: int64
+             * @description that was made of it; 0: its configuration is the best
+             */
+            version: number;
+            /** @description it went live at once */
+            live: boolean;
+            objective: components["schemas"]["TuneObjective"];
+            /** @description how many times as good as the base it is */
+            gain: number;
+            /** @description why there is no new version, or it is not live */
+            reason?: string;
+            /** @description requests per second at which latencies were compared */
+            rate: number;
+            /** @enum {string} */
+            inputs: "goldens" | "recorded" | "generated";
+            /** @description for which this holds */
+            hardware: string[];
+            /** @description why it does not hold any more */
+            stale?: string;
+            /** Format: date-time */
+            measured: string;
+            took_seconds: number;
+            /** @description for requests of clients */
+            paused_seconds: number;
+            searched: {
+                name: string;
+                /** @description that of the base first */
+                values: string[];
+            }[];
+            /** @description what was not searched because the time was over */
+            cut?: string;
+            /** @description the best first */
+            candidates: components["schemas"]["TuneCandidate"][];
+            /** @description candidates that are not listed */
+            omitted?: number;
+            /** @description of an ensemble, the versions that were made of its models; no label points to them */
+            parts?: {
+                model: string;
+                /**
+                 * Format: int64
+                 * @description the version that it was made of
+                 */
+                base: number;
+                /** Format: int64 */
+                version: number;
+                /** @description what differs from the base */
+                settings: string[];
+            }[];
+        };
+        TuneCandidate: {
+            /** @description what differs from the base */
+            settings: string[];
+            /** @enum {string} */
+            state: "chosen" | "current" | "worse" | "misses" | "wrong" | "failed";
+            reason?: string;
+            gain?: number;
+            throughput: components["schemas"]["TuneEstimate"];
+            /** @description by rate */
+            points: components["schemas"]["TunePoint"][];
+            /** Format: int64 */
+            memory_bytes?: number;
+            /** @description no other candidate has both a higher throughput and a lower latency */
+            pareto: boolean;
+        };
+        /** @description a measured value and where it is with 95 % confidence */
+        TuneEstimate: {
+            value: number;
+            low: number;
+            high: number;
+        };
+        TunePoint: {
+            /** @description requests per second */
+            rate: number;
+            p50_ms: components["schemas"]["TuneEstimate"];
+            p99_ms: components["schemas"]["TuneEstimate"];
+            requests: number;
+            /** @description of the whole machine, where the objective asks for it */
+            joules_per_request?: number;
         };
         Fit: {
             /**
@@ -3456,7 +4222,7 @@ export interface components {
             /** Format: int64 */
             version?: number;
             /** @enum {string} */
-            what: "state" | "label" | "stored" | "deleted" | "notes" | "health" | "goldens" | "rollout";
+            what: "state" | "label" | "stored" | "deleted" | "notes" | "health" | "goldens" | "rollout" | "tuning";
             state?: string;
             reason?: string;
         };
@@ -3515,6 +4281,21 @@ export interface components {
             /** Format: int64 */
             memory?: number;
             error?: string;
+            /** @description of a queue span, whose duration they add up to: what the request waited for */
+            waits?: components["schemas"]["Wait"][];
+        };
+        Wait: {
+            /**
+             * @description preparation: it was read, checked and handed to an instance; sequence: earlier requests of its sequence, or a slot for that; loading: its model had given its memory to others and came back; limiter: the resources of the rate limiter; cores: runs held the cores, those of model, or of further models together; batch: the batcher waited for more requests; queue: requests of its own model ran before it
+             * @enum {string}
+             */
+            cause: "preparation" | "sequence" | "loading" | "limiter" | "cores" | "batch" | "queue";
+            model?: string;
+            /** Format: int64 */
+            version?: number;
+            /** @description of cores and queue, those that ran meanwhile */
+            requests?: number;
+            duration_us: number;
         };
         RequestDetail: components["schemas"]["RequestSummary"] & {
             inputs: components["schemas"]["TensorInfo"][];
@@ -4211,6 +4992,98 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    listDrivers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The drivers */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Drivers"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    installDriver: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description It is installed */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Drivers"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    removeDriver: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                driver: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is removed */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Drivers"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    rollBackDriver: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                driver: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The next start uses it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Drivers"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     rollBackSystem: {
         parameters: {
             query?: never;
@@ -4529,6 +5402,90 @@ export interface operations {
                 };
                 content: {
                     "application/x-pem-file": string;
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getFleet: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The state */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fleet"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    forgetFleet: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Forgotten */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    pollFleet: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is being asked */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    diffFleet: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FleetQuestion"];
+            };
+        };
+        responses: {
+            /** @description What it wants */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FleetDifference"];
                 };
             };
             default: components["responses"]["Error"];
@@ -4897,6 +5854,30 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    measureVersion: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+                version: components["parameters"]["version"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was measured */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Choice"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     getGraph: {
         parameters: {
             query?: never;
@@ -5250,6 +6231,217 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LabelMove"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getTuning: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The tuning */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tuning"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    startTuning: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TuneRequest"];
+            };
+        };
+        responses: {
+            /** @description It is queued */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tuning"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    stopTuning: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The tuning */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tuning"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    listTunings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The tunings */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tunings"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getTuneReport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+                version: components["parameters"]["version"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The report */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TuneReport"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getBound: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+                version: components["parameters"]["version"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What bounds it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Bound"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getRoofline: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The figures */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Roofline"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    measureRoofline: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The figures */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Roofline"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    askCapacity: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CapacityRequest"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Capacity"];
                 };
             };
             default: components["responses"]["Error"];

@@ -18,5 +18,6 @@ export { reference } from './de/reference';
 export { ensembles } from './de/ensembles';
 export { uploads } from './de/uploads';
 export { history } from './de/history';
+export { tuning } from './de/tuning';
 export { recording } from './de/recording';
 export { backends } from './de/backends';

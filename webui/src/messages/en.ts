@@ -18,5 +18,6 @@ export { reference } from './en/reference';
 export { ensembles } from './en/ensembles';
 export { uploads } from './en/uploads';
 export { history } from './en/history';
+export { tuning } from './en/tuning';
 export { recording } from './en/recording';
 export { backends } from './en/backends';

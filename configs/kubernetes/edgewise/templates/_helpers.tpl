@@ -18,18 +18,31 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
+{{- /* The names of the services, under which the box is addressed. */ -}}
+{{- define "edgewise.hosts" -}}
+{{- $space := .Release.Namespace -}}
+{{- $hosts := list -}}
+{{- range list (include "edgewise.name" .) (printf "%s-pods" (include "edgewise.name" .)) -}}
+{{- $hosts = concat $hosts (list . (printf "%s.%s" . $space) (printf "%s.%s.svc" . $space) (printf "%s.%s.svc.cluster.local" . $space)) -}}
+{{- end -}}
+{{ toJson $hosts }}
+{{- end }}
+
 {{- /* The keys of appliance.yaml: the image's, those that the pod's life needs, and the user's over them. */ -}}
 {{- define "edgewise.config" -}}
+{{- $hosts := concat (fromJsonArray (include "edgewise.hosts" .)) (dig "http" "allowed_hosts" list .Values.config) -}}
 {{- $own := dict
   "data_dir" "/var/lib/edgewise"
   "auth" "open"
+  "safe_start" .Values.persistence.enabled
+  "tls" (dict "mode" "off")
   "http" (dict "address" ":8000")
   "grpc" (dict "address" ":8001")
   "metrics" (dict "address" ":8002" "public" true)
   "repository" (dict "folders" (list "/mnt/models"))
   "store" (dict "reserve_bytes" 0)
   "shutdown" (dict "delay" (printf "%ds" (int .Values.drainSeconds)) "timeout" (printf "%ds" (int .Values.stopSeconds))) -}}
-{{ toYaml (mergeOverwrite $own (deepCopy .Values.config)) }}
+{{ toYaml (mergeOverwrite $own (deepCopy .Values.config) (dict "http" (dict "allowed_hosts" $hosts))) }}
 {{- end }}
 
 {{- define "edgewise.pod" -}}

@@ -95,6 +95,7 @@ export const shell: Messages['shell'] = {
   nModels: (n) => plural(n, { one: '# Modell', other: '# Modelle' }),
   nCores: (n) => plural(n, { one: '# Kern', other: '# Kerne' }),
   modelsCannotRunOn: (reason) => `Modelle können darauf nicht laufen: ${reason}`,
+  deviceLost: (n, cause) => `Es ist ${plural(n, { one: '#-mal', other: '#-mal' })} ausgefallen, zuletzt: ${cause}`,
   load: 'Last',
   loadOf: (name) => `Last von ${name}`,
   memory: 'Speicher',

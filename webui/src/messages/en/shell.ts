@@ -94,6 +94,7 @@ export const shell = {
   nModels: (n: number) => plural(n, { one: '# model', other: '# models' }),
   nCores: (n: number) => plural(n, { one: '# core', other: '# cores' }),
   modelsCannotRunOn: (reason: string) => `Models cannot run on it: ${reason}`,
+  deviceLost: (n: number, cause: string) => `It stopped working ${plural(n, { one: '# time', other: '# times' })}, at last: ${cause}`,
   load: 'Load',
   loadOf: (name: string) => `Load of ${name}`,
   memory: 'Memory',

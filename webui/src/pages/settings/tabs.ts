@@ -12,7 +12,7 @@ export function tabs() {
     { id: 'users', text: t.users, sections: [], shown: admin },
     { id: 'keys', text: t.keys, sections: [t.keysForDevicesPrograms], shown: admin },
     { id: 'security', text: t.security, sections: [t.encryption], shown: true },
-    { id: 'system', text: t.system, sections: [msg.backends.backends, t.update, ...(admin ? [t.factoryReset] : [])], shown: true },
+    { id: 'system', text: t.system, sections: [msg.backends.backends, ...(who.can('operate') ? [t.capacityOf.title] : []), t.update, ...(admin ? [t.factoryReset] : [])], shown: true },
     { id: 'backup', text: t.backup, sections: [t.makeABackup, t.restoreABackup], shown: admin },
     { id: 'configuration', text: t.limits, sections: [t.configuration], shown: admin },
     { id: 'about', text: t.about, sections: [t.licences], shown: true },

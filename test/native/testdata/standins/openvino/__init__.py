@@ -3,6 +3,9 @@
 import numpy as np
 
 
+__version__ = "9.1"
+
+
 class _Dim:
     def __init__(self, size):
         self.is_dynamic, self.size = size < 0, size
@@ -46,8 +49,8 @@ class Core:
         return _Model()
 
     def get_property(self, device, name):
-        assert (device, name) == ("CPU", "SUPPORTED_PROPERTIES")
-        return {"INFERENCE_NUM_THREADS": "RW", "PERFORMANCE_HINT": "RW"}
+        assert device == "CPU" and name in ("SUPPORTED_PROPERTIES", "FULL_DEVICE_NAME"), name
+        return "a stand-in" if name == "FULL_DEVICE_NAME" else {"INFERENCE_NUM_THREADS": "RW", "PERFORMANCE_HINT": "RW"}
 
     def compile_model(self, model, device, settings):
         assert device == "CPU" and settings == {"INFERENCE_NUM_THREADS": "1", "PERFORMANCE_HINT": "LATENCY"}, settings

@@ -1,0 +1,391 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// Axis is one thing that can be set. The first value is the current one.
+type Axis struct {
+	Name   string
+	Values []string
+}
+
+// Candidate is one way of running a model: the index of a value for each axis. The zero of all is the current
+// configuration.
+type Candidate string
+
+// at is the index of an axis.
+func (c Candidate) at(axis int) int { return int(c[axis]) }
+
+// At returns the index of the value of an axis.
+func (c Candidate) At(axis int) int { return c.at(axis) }
+
+func (c Candidate) with(axis, value int) Candidate {
+	b := []byte(c)
+	b[axis] = byte(value)
+	return Candidate(b)
+}
+
+// Changes is on how many axes c differs from the current configuration.
+func (c Candidate) Changes() (n int) {
+	for _, v := range []byte(c) {
+		if v != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Bench measures candidates.
+type Bench interface {
+	// Open makes a candidate ready to be measured. An Excluded error says why it cannot be used, idle.ErrTraffic that
+	// it is measured again after Quiet; any other one ends the search.
+	Open(ctx context.Context, c Candidate) (Session, error)
+	// Quiet returns when measurements disturb nobody.
+	Quiet(ctx context.Context) error
+}
+
+// Session is a candidate that is ready. Errors of the measurements are those of Open.
+type Session interface {
+	// Saturate offers more requests than the candidate can answer.
+	Saturate(ctx context.Context, d time.Duration) (Estimate, error)
+	// Offer sends requests at a rate, whatever becomes of them. They arrive alike in the same round of all candidates.
+	Offer(ctx context.Context, rate float64, d time.Duration, round int) (Point, error)
+	Memory() int64
+	Close()
+}
+
+// Excluded says why a candidate cannot be chosen.
+type Excluded struct {
+	Reason string
+	Wrong  bool // it answers otherwise than the current configuration
+}
+
+// Error returns the reason.
+func (e *Excluded) Error() string { return e.Reason }
+
+// Search is one search.
+type Search struct {
+	Axes      []Axis
+	Objective Objective
+	Bench     Bench
+	Limit     time.Duration // of all measurements, without the time in which clients need the machine
+	// Tried is called when something was measured; nil: nobody needs to know.
+	Tried func(c Candidate, phase string)
+}
+
+// Found is the result of a search.
+type Found struct {
+	Best     Candidate // the current configuration where nothing is clearly better
+	Gain     float64   // how many times as good as the current configuration it is, by the objective
+	Reason   string    // why nothing else was chosen; "" where something was
+	Rate     float64   // at which latencies were compared
+	Measured map[Candidate]*Measured
+	Excluded map[Candidate]*Excluded
+	Missed   map[Candidate]string // which bound of the objective a measured candidate does not keep
+	Gains    map[Candidate]float64
+	Cut      string // what was not searched because the time was over; "" for nothing
+	Took     time.Duration
+	Paused   time.Duration
+}
+
+// Bounds of a search.
+const (
+	beam       = 3    // candidates that the next axis is tried on
+	leastGain  = 1.04 // by which another candidate has to be better than the current configuration
+	equal      = 0.02 // gains that differ by less are the same: the one with fewer changes wins
+	finalShare = 0.4  // of the time, for the comparison of the last ones
+	finalists  = 2
+	leastFinal = 3 // rounds of it
+	mostFinal  = 8
+	// by how many standard errors a gain has to be above 1, and apart from leastGain so that no further round is needed
+	certain = 2
+	// a rung has this many requests when the candidate is saturated, within the bounds of its time
+	rungRequests = 30
+	leastRung    = 400 * time.Millisecond
+	mostRung     = 1500 * time.Millisecond
+	finalRung    = 1500 * time.Millisecond // one of the last comparison, at the least
+	longestRung  = 3 * time.Second
+)
+
+// MostValues bounds the values of an axis.
+const MostValues = 24
+
+// running is a search in progress.
+type running struct {
+	Search
+	found   Found
+	began   time.Time
+	unit    time.Duration // of the shortest rung
+	base    Candidate
+	current float64       // throughput of the current configuration
+	cost    time.Duration // of a rung, the latest of the shortest ones
+}
+
+// Run searches. Errors: ctx's, those of the bench, and Excluded when the current configuration cannot be measured.
+func (s Search) Run(ctx context.Context) (*Found, error) {
+	r := &running{Search: s, began: time.Now(), unit: leastRung, base: Candidate(make([]byte, len(s.Axes)))}
+	r.found = Found{
+		Measured: map[Candidate]*Measured{}, Excluded: map[Candidate]*Excluded{}, Missed: map[Candidate]string{},
+		Gains: map[Candidate]float64{},
+	}
+	if err := r.measureBase(ctx); err != nil {
+		return nil, err
+	}
+	best := []Candidate{r.base}
+	for pass := range 2 {
+		before := slices.Clone(best)
+		for axis := range s.Axes {
+			if pass > 0 && axis > 1 || len(s.Axes[axis].Values) < 2 {
+				continue
+			}
+			if r.left() < finalShare {
+				if pass == 0 {
+					r.found.Cut = s.Axes[axis].Name
+				}
+				break
+			}
+			var err error
+			if best, err = r.extend(ctx, best[:r.width(axis, best)], axis); err != nil {
+				return nil, err
+			}
+		}
+		if pass > 0 || r.found.Cut != "" || slices.Equal(before, best) {
+			break
+		}
+	}
+	best = best[:min(len(best), finalists)]
+	if err := r.final(ctx, best); err != nil {
+		return nil, err
+	}
+	r.choose(best)
+	r.found.Took = time.Since(r.began) - r.found.Paused
+	return &r.found, nil
+}
+
+// width is on how many of the best candidates an axis is tried: on as many as there is time for, when the axes behind it
+// get their share, too.
+func (r *running) width(axis int, best []Candidate) int {
+	rest := 0
+	for _, a := range r.Axes[axis:] {
+		if len(a.Values) > 1 {
+			rest += len(a.Values)
+		}
+	}
+	values := len(r.Axes[axis].Values)
+	time := (r.left() - finalShare) * float64(r.Limit) * float64(values) / float64(rest)
+	fit := time / (float64(r.cost) * float64(values) * 1.5) // half of them are measured again
+	return min(max(int(fit), 1), len(best))
+}
+
+// left is the part of the time that is left.
+func (r *running) left() float64 {
+	used := time.Since(r.began) - r.found.Paused
+	return 1 - float64(used)/float64(r.Limit)
+}
+
+// measureBase measures the current configuration, which tells how long rungs have to be.
+func (r *running) measureBase(ctx context.Context) error {
+	m := &Measured{}
+	r.found.Measured[r.base] = m
+	err := r.session(ctx, r.base, func(s Session) (err error) {
+		if m.Throughput, err = s.Saturate(ctx, leastRung); err != nil {
+			return err
+		}
+		r.unit = rungTime(m.Throughput.Value)
+		if r.unit > leastRung {
+			m.Throughput, err = s.Saturate(ctx, r.unit)
+		}
+		return err
+	})
+	if err == nil {
+		r.current = m.Throughput.Value
+		r.found.Rate = r.Objective.rate(r.current)
+		err = r.rung(ctx, r.base, 2*r.unit, "current configuration")
+	}
+	if e := r.found.Excluded[r.base]; e != nil && err == nil {
+		err = e
+	}
+	r.current = m.Throughput.Value
+	r.found.Rate = r.Objective.rate(r.current)
+	return err
+}
+
+func rungTime(throughput float64) time.Duration {
+	return min(max(time.Duration(rungRequests/max(throughput, 1e-3)*float64(time.Second)), leastRung), mostRung)
+}
+
+// extend tries all values of an axis on the best candidates so far, and returns the best of all.
+func (r *running) extend(ctx context.Context, best []Candidate, axis int) ([]Candidate, error) {
+	var pool []Candidate
+	for _, b := range best {
+		for v := range r.Axes[axis].Values {
+			if c := b.with(axis, v); !slices.Contains(pool, c) {
+				pool = append(pool, c)
+			}
+		}
+	}
+	for level := 0; ; level++ {
+		for _, c := range pool {
+			if m := r.found.Measured[c]; m != nil && m.rungs > level {
+				continue
+			}
+			if r.left() < finalShare/2 {
+				break
+			}
+			if err := r.rung(ctx, c, r.unit<<level, r.Axes[axis].Name); err != nil {
+				return nil, err
+			}
+		}
+		pool = r.ranked(pool)
+		if len(pool) <= beam {
+			return pool, nil
+		}
+		pool = pool[:max((len(pool)+1)/2, beam)]
+		if len(pool) <= beam {
+			return pool, nil
+		}
+	}
+}
+
+// ranked sorts candidates that can be chosen, the best first, and drops the others.
+func (r *running) ranked(list []Candidate) []Candidate {
+	list = slices.DeleteFunc(slices.Clone(list), func(c Candidate) bool {
+		return r.found.Excluded[c] != nil || r.found.Measured[c] == nil
+	})
+	base := r.Objective.judge(r.found.Measured[r.base], r.current)
+	type judged struct {
+		qualities
+		gain float64
+	}
+	all := map[Candidate]judged{}
+	for _, c := range list {
+		q := r.Objective.judge(r.found.Measured[c], r.current)
+		all[c] = judged{q, r.Objective.gain(q, base)}
+	}
+	slices.SortStableFunc(list, func(a, b Candidate) int {
+		if d := cmp.Compare(all[a].violation, all[b].violation); d != 0 {
+			return d
+		}
+		return cmp.Or(cmp.Compare(all[b].gain, all[a].gain), cmp.Compare(a.Changes(), b.Changes()))
+	})
+	return list
+}
+
+// final measures the best candidates and the current configuration in turn, so that what changes on the machine meanwhile
+// concerns all of them. What they were chosen by does not count any more: of many the best one was lucky, too.
+func (r *running) final(ctx context.Context, best []Candidate) error {
+	list := slices.Clone(best)
+	if !slices.Contains(list, r.base) {
+		list = append(list, r.base)
+	}
+	for _, c := range list {
+		delete(r.found.Measured, c)
+	}
+	for round := range mostFinal {
+		for i := range list {
+			if round > 0 && r.left() < 0.03 {
+				return nil
+			}
+			if err := r.rung(ctx, list[(i+round)%len(list)], max(2*r.unit, finalRung), "comparison of the best"); err != nil {
+				return err
+			}
+		}
+		if round+1 >= leastFinal && r.decided(list) || len(list) == 1 {
+			break
+		}
+	}
+	return nil
+}
+
+// decided tells whether further rounds would choose no other candidate.
+func (r *running) decided(list []Candidate) bool {
+	if r.found.Excluded[r.base] != nil {
+		return true
+	}
+	base := r.Objective.judge(r.found.Measured[r.base], r.current)
+	for _, c := range list {
+		if c == r.base || r.found.Excluded[c] != nil {
+			continue
+		}
+		q := r.Objective.judge(r.found.Measured[c], r.current)
+		apart := math.Abs(math.Log(r.Objective.gain(q, base) / leastGain))
+		if q.violation == 0 && base.violation == 0 && apart < certain*r.Objective.uncertainty(q, base) {
+			return false
+		}
+	}
+	return true
+}
+
+// choose says which candidate is the best.
+func (r *running) choose(best []Candidate) {
+	f := &r.found
+	if m := f.Measured[r.base]; m != nil {
+		r.current = m.Throughput.Value
+	}
+	base := r.Objective.judge(f.Measured[r.base], r.current)
+	for c, m := range f.Measured {
+		q := r.Objective.judge(m, r.current)
+		f.Gains[c] = r.Objective.gain(q, base)
+		if q.why == "" {
+			q.why = r.Objective.unproved(m)
+		}
+		if q.why != "" {
+			f.Missed[c] = q.why
+		}
+	}
+	f.Best, f.Gain = r.base, 1
+	list := r.ranked(best)
+	missed := func(c Candidate) bool { return f.Missed[c] != "" }
+	switch kept := slices.DeleteFunc(slices.Clone(list), missed); {
+	case len(kept) > 0:
+		r.chooseOf(kept, base)
+	case missed(r.base) || len(list) == 0:
+		f.Reason = r.impossible(append(list, r.base))
+	default:
+		f.Reason = "only the current configuration keeps the bounds"
+	}
+}
+
+// chooseOf chooses among candidates that keep the bounds, the best first.
+func (r *running) chooseOf(list []Candidate, base qualities) {
+	f, top := &r.found, list[0]
+	for _, c := range list { // of those that are as good, the one that changes the least
+		if f.Gains[c] >= f.Gains[top]*(1-equal) && c.Changes() < top.Changes() {
+			top = c
+		}
+	}
+	switch {
+	case top == r.base:
+		f.Reason = "the current configuration is the best"
+	case f.Missed[r.base] != "": // whatever it costs
+		f.Best, f.Gain = top, f.Gains[top]
+	case f.Gains[top] < leastGain || !r.clear(top, base):
+		f.Reason = fmt.Sprintf("the current configuration is the best: no other one is clearly more than %.0f %% better", 100*(leastGain-1))
+	default:
+		f.Best, f.Gain = top, f.Gains[top]
+	}
+}
+
+// clear tells whether a candidate is better by more than the noise of the measurement.
+func (r *running) clear(c Candidate, base qualities) bool {
+	q := r.Objective.judge(r.found.Measured[c], r.current)
+	return math.Log(r.Objective.gain(q, base)) > certain*r.Objective.uncertainty(q, base)
+}
+
+// impossible says that no candidate keeps the bounds, and how close the nearest one came.
+func (r *running) impossible(list []Candidate) string {
+	list = r.ranked(list)
+	o, nearest := r.Objective, r.found.Missed[list[0]]
+	switch {
+	case o.P99 > 0 && o.Throughput == 0 && o.Memory == 0:
+		return fmt.Sprintf("no candidate keeps the p99 latency below %v: of the nearest one %s", o.P99, nearest)
+	default:
+		return "no candidate keeps the bounds: of the nearest one " + nearest
+	}
+}

@@ -1,0 +1,446 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/edgewise-ai/edgewise/appliance/idle"
+)
+
+const cores = 2
+
+// setting is what a candidate of the tests says.
+type setting struct {
+	threads, instances, batch int
+	spin                      bool
+	delay                     float64 // milliseconds
+	outside                   bool
+	graph                     int
+}
+
+// runs, batches and places are the values of the axes.
+var (
+	runs = []setting{
+		{threads: 1, instances: 2},
+		{threads: 1, instances: 1},
+		{threads: 2, instances: 1},
+		{threads: 2, instances: 1, spin: true},
+		{threads: 2, instances: 2},
+		{threads: 1, instances: 4},
+	}
+	batches = []setting{
+		{batch: 1},
+		{batch: 4},
+		{batch: 8},
+		{batch: 16},
+		{batch: 32},
+		{batch: 4, delay: 1},
+		{batch: 8, delay: 1},
+		{batch: 16, delay: 2},
+		{batch: 32, delay: 5},
+	}
+	graphs = []int{0, 1, 2, 3}
+)
+
+func axes() []Axis {
+	names := func(n int) (list []string) {
+		for i := range n {
+			list = append(list, fmt.Sprint(i))
+		}
+		return list
+	}
+	return []Axis{
+		{"run", names(len(runs))}, {"batch", names(len(batches))}, {"place", names(2)}, {"graph", names(len(graphs))},
+	}
+}
+
+func settingOf(c Candidate) setting {
+	s, b := runs[c.At(0)], batches[c.At(1)]
+	s.batch, s.delay, s.outside, s.graph = b.batch, b.delay, c.At(2) == 0, graphs[c.At(3)]
+	return s
+}
+
+// surface is a model of which everything is known.
+type surface struct {
+	name     string
+	row      float64 // milliseconds of one thread for a row
+	fixed    float64 // of a run
+	parallel float64 // part that several threads share
+	batched  float64 // what a row of a batch takes, as a part of a single one
+	outside  float64 // what a process of its own adds to a run
+	plain    float64 // what each lower graph level adds
+}
+
+var surfaces = []surface{
+	{"tiny MLP", 0.005, 0.03, 0, 0.2, 0.06, 0.05},
+	{"MobileNetV2", 5, 0.1, 0.7, 0.95, 0.1, 0.15},
+	{"ResNet-50", 60, 0.2, 0.97, 0.9, 0.3, 0.1},
+	{"OCR detect", 90, 0.3, 0.8, 1.05, 0.4, 0.2},
+	{"OCR recognise", 12, 0.2, 0.6, 0.6, 0.15, 0.1},
+	{"VAD", 0.3, 0.1, 0.1, 0.5, 0.08, -0.02},
+}
+
+// run is how long a run with so many rows takes, in milliseconds.
+func (f surface) run(s setting, rows float64) float64 {
+	threads := math.Min(float64(s.threads), cores)
+	crowded := math.Max(1, float64(s.threads*s.instances)/cores)
+	speed := 1 - f.parallel + f.parallel/threads
+	if s.threads > 1 && !s.spin {
+		speed += 0.05
+	}
+	fixed := f.fixed
+	if s.outside {
+		fixed += f.outside
+	}
+	work := f.row * (1 + f.plain*float64(s.graph)) * (1 + (rows-1)*f.batched)
+	return fixed + work*speed*(1+(crowded-1)*1.1)
+}
+
+func (f surface) throughput(s setting) float64 {
+	return float64(s.instances) * float64(s.batch) / f.run(s, float64(s.batch)) * 1000
+}
+
+// latency is the p50 and the p99 latency at a rate.
+func (f surface) latency(s setting, rate float64) (p50, p99 float64) {
+	load := rate / f.throughput(s)
+	if load >= 0.999 {
+		return 1e5, 1e5
+	}
+	one, wait := f.run(s, 1), load/(1-load)*f.run(s, float64(s.batch))/float64(s.instances)
+	delay := s.delay * math.Min(1, 1/(0.2+load*float64(s.batch)/4))
+	return one + delay + 0.4*wait, one*1.1 + delay + 3*wait
+}
+
+// energy is what a request takes at a rate, in joules, its part of what the idle machine takes included.
+func (f surface) energy(s setting, rate float64) float64 {
+	idle := 10.0
+	if s.spin {
+		idle = 25
+	}
+	rows := 1 + math.Min(rate/f.throughput(s), 1)*float64(s.batch-1)
+	return idle/rate + 20*math.Min(float64(s.threads), cores)*f.run(s, rows)/rows/1000
+}
+
+// memory of a candidate, in bytes.
+func (f surface) memory(s setting) int64 {
+	return int64(100+20*s.instances+10*s.threads+s.batch) << 20
+}
+
+// bench measures a surface in virtual time.
+type bench struct {
+	surface
+	seed   uint64
+	random *rand.Rand
+	noise  float64
+	hidden float64 // how many times as large the noise is as its confidence says; 0: 1
+	same   bool    // all candidates are alike
+	open   int
+	wrong  func(setting) bool
+	busy   func() time.Duration // for how long clients need the machine from now on
+}
+
+func (b *bench) Quiet(ctx context.Context) error {
+	if b.busy != nil {
+		for d := b.busy(); d > 0; d = b.busy() {
+			time.Sleep(d)
+		}
+	}
+	return ctx.Err()
+}
+
+func (b *bench) Open(ctx context.Context, c Candidate) (Session, error) {
+	time.Sleep(600 * time.Millisecond)
+	if b.wrong != nil && b.wrong(settingOf(c)) {
+		return nil, &Excluded{Reason: "output \"y\" differs", Wrong: true}
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	b.open++
+	if b.same {
+		c = Candidate(make([]byte, len(c)))
+	}
+	return &session{b, settingOf(c)}, nil
+}
+
+type session struct {
+	*bench
+	s setting
+}
+
+func (s *session) Close()        { s.open-- }
+func (s *session) Memory() int64 { return s.memory(s.s) }
+
+func (s *session) pass(d time.Duration) error {
+	time.Sleep(d)
+	if s.busy != nil && s.busy() > 0 {
+		return idle.ErrTraffic
+	}
+	return nil
+}
+
+// about is a value with noise, half of which comes from the arrivals in a round, which all candidates share.
+func (s *session) about(v, noise float64, n, round int) Estimate {
+	sd := noise * s.noise / math.Sqrt(math.Max(float64(n), 1)/100)
+	shared := rand.New(rand.NewPCG(s.seed, uint64(round))).NormFloat64()
+	v *= math.Exp(max(s.hidden, 1) * sd * math.Sqrt(0.5) * (s.random.NormFloat64() + shared))
+	return Estimate{v, v * math.Exp(-2*sd), v * math.Exp(2*sd)}
+}
+
+func (s *session) Saturate(_ context.Context, d time.Duration) (Estimate, error) {
+	t := s.throughput(s.s)
+	return s.about(t, 0.02, int(t*d.Seconds()), -1), s.pass(d)
+}
+
+func (s *session) Offer(_ context.Context, rate float64, d time.Duration, round int) (Point, error) {
+	n := int(rate * d.Seconds())
+	p50, p99 := s.latency(s.s, rate)
+	noise := rand.New(rand.NewPCG(s.seed, uint64(n+round))).NormFloat64()
+	energy := s.energy(s.s, rate) * math.Exp(0.01*s.noise*noise)
+	return Point{Rate: rate, P50: s.about(p50, 0.05, n, round), P99: s.about(p99, 0.1, n, round), Requests: n, Energy: energy}, s.pass(d)
+}
+
+// truth is what would be measured of a candidate without noise.
+func (b *bench) truth(c Candidate, o Objective, current float64) *Measured {
+	s := settingOf(c)
+	t := b.throughput(s)
+	m := &Measured{Throughput: Estimate{t, t, t}, Memory: b.memory(s)}
+	for part := lightest; part < 0.999; part += 0.005 {
+		p50, p99 := b.latency(s, part*t)
+		m.Points = append(m.Points, Point{Rate: part * t, P50: Estimate{p50, p50, p50}, P99: Estimate{p99, p99, p99}})
+	}
+	rate := o.rate(current)
+	p50, p99 := b.latency(s, rate)
+	m.Points = append(m.Points, Point{
+		Rate: rate, P50: Estimate{p50, p50, p50}, P99: Estimate{p99, p99, p99}, Energy: b.energy(s, rate),
+	})
+	return m
+}
+
+// grid judges every candidate there is, and returns the best gain, and the gain of one that was chosen.
+func (b *bench) grid(o Objective, chosen Candidate) (best, gain float64, kept bool) {
+	base := Candidate(make([]byte, 4))
+	current := b.throughput(settingOf(base))
+	reference := o.judge(b.truth(base, o, current), current)
+	for r := range runs {
+		for n := range batches {
+			for p := range 2 {
+				for g := range graphs {
+					c := base.with(0, r).with(1, n).with(2, p).with(3, g)
+					q := o.judge(b.truth(c, o, current), current)
+					if q.violation == 0 {
+						best = math.Max(best, o.gain(q, reference))
+					}
+					if c == chosen { // a bound that is missed by less than the noise is kept
+						gain, kept = o.gain(q, reference), q.violation < 0.03
+					}
+				}
+			}
+		}
+	}
+	return best, gain, kept
+}
+
+func objectives(f surface) map[string]Objective {
+	base := f.throughput(settingOf(Candidate(make([]byte, 4))))
+	bound := time.Duration(4 * f.run(runs[0], 1) * float64(time.Millisecond))
+	return map[string]Objective{
+		"default": {}, "p99": {P99: bound}, "floor": {Throughput: 0.8 * base},
+		"weights": {Weights: Weights{Latency: 1, Throughput: 1, Memory: 0.5}},
+	}
+}
+
+func search(t *testing.T, b *bench, o Objective) *Found {
+	t.Helper()
+	found, err := Search{Axes: axes(), Objective: o, Bench: b, Limit: 5 * time.Minute}.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.open != 0 {
+		t.Errorf("%d candidates are left open", b.open)
+	}
+	return found
+}
+
+func TestTheChoiceIsWithinTenPercentOfAnExhaustiveGridsBest(t *testing.T) {
+	for _, f := range surfaces {
+		for name, o := range objectives(f) {
+			t.Run(f.name+" "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					least, most := math.Inf(1), 0.0
+					for seed := range uint64(10) {
+						b := &bench{surface: f, seed: seed, random: rand.New(rand.NewPCG(seed, 7)), noise: 1}
+						began := time.Now()
+						found := search(t, b, o)
+						best, gain, kept := b.grid(o, found.Best)
+						if !kept || gain < best*0.9 {
+							t.Errorf("seed %d: gain %.3f with %+v (bounds kept: %v), and the grid's best is %.3f: %s", seed, gain,
+								settingOf(found.Best), kept, best, found.Reason)
+						}
+						least, most = math.Min(least, gain), math.Max(most, gain)
+						if took := time.Since(began); took > 5*time.Minute {
+							t.Errorf("it took %v", took)
+						} else if seed == 0 {
+							t.Logf("%+v: gain %.3f of %.3f, %d measured of %d, %v", settingOf(found.Best), gain, best,
+								len(found.Measured), len(runs)*len(batches)*2*len(graphs), took.Round(time.Second))
+						}
+					}
+					if least < most*0.95 {
+						t.Errorf("ten searches found gains from %.3f to %.3f", least, most)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestTheChoiceForPowerTakesTheLeastEnergyWithinTenPercentOfTheGridsBest(t *testing.T) {
+	for _, f := range surfaces {
+		base := f.throughput(settingOf(Candidate(make([]byte, 4))))
+		for name, o := range map[string]Objective{
+			"alone": {Weights: Weights{Power: 1}}, "with a floor": {Throughput: 0.5 * base, Weights: Weights{Power: 1}},
+		} {
+			t.Run(f.name+" "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					for seed := range uint64(3) {
+						b := &bench{surface: f, seed: seed, random: rand.New(rand.NewPCG(seed, 7)), noise: 1}
+						found := search(t, b, o)
+						if best, gain, kept := b.grid(o, found.Best); !kept || gain < best*0.9 {
+							t.Errorf("seed %d: gain %.3f with %+v (bounds kept: %v), and the grid's best is %.3f: %s", seed, gain,
+								settingOf(found.Best), kept, best, found.Reason)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestAnImpossibleBoundNamesTheNearestCandidate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{surface: surfaces[2], random: rand.New(rand.NewPCG(1, 1)), noise: 1}
+		found := search(t, b, Objective{P99: time.Millisecond})
+		want := "no candidate keeps the p99 latency below 1ms: of the nearest one its p99 latency is "
+		if found.Best.Changes() != 0 || !strings.Contains(found.Reason, want) {
+			t.Errorf("%v: %s", found.Best, found.Reason)
+		}
+	})
+}
+
+func TestABoundThatWasKeptAtNoRateIsNotTakenForKept(t *testing.T) {
+	for _, f := range surfaces {
+		synctest.Test(t, func(t *testing.T) {
+			f.row, f.parallel = f.row/100, 0 // so fast that the rates are bounded
+			b := &bench{surface: f, random: rand.New(rand.NewPCG(1, 1)), noise: 1}
+			found, err := Search{
+				Axes: axes(), Objective: Objective{P99: time.Microsecond}, Bench: b, Limit: 12 * time.Second,
+			}.Run(t.Context())
+			if err != nil || found.Best.Changes() != 0 || !strings.Contains(found.Reason, "no candidate keeps the p99 latency below 1µs") {
+				t.Errorf("%s: %+v, %v", f.name, found, err)
+			}
+		})
+	}
+}
+
+func TestACandidateWithOtherAnswersIsNeverChosen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := surfaces[5] // lower graph levels are faster
+		b := &bench{surface: f, random: rand.New(rand.NewPCG(1, 1)), noise: 1, wrong: func(s setting) bool { return s.graph > 0 }}
+		found := search(t, b, Objective{Weights: Weights{Latency: 1}})
+		if settingOf(found.Best).graph != 0 {
+			t.Errorf("%+v is chosen", settingOf(found.Best))
+		}
+		wrong := 0
+		for c, e := range found.Excluded {
+			if settingOf(c).graph == 0 || !e.Wrong {
+				t.Errorf("%+v is excluded: %v", settingOf(c), e)
+			}
+			wrong++
+		}
+		if wrong == 0 {
+			t.Error("none was tried")
+		}
+	})
+}
+
+func TestWhereTheCurrentConfigurationIsTheBestItStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		flat := surface{"flat", 10, 0, 0, 1, 0, 0.2}
+		for seed := range uint64(10) {
+			b := &bench{surface: flat, seed: seed, random: rand.New(rand.NewPCG(seed, 3)), noise: 1}
+			found := search(t, b, Objective{})
+			if found.Best.Changes() != 0 || found.Gain != 1 || !strings.Contains(found.Reason, "current configuration is the best") {
+				t.Errorf("seed %d: %+v, gain %.2f: %s", seed, settingOf(found.Best), found.Gain, found.Reason)
+			}
+		}
+	})
+}
+
+// TestNoiseIsNoReasonToChange searches among candidates that are all alike, on a machine whose noise is larger than what is
+// measured within a rung says.
+func TestNoiseIsNoReasonToChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const searches = 100
+		for _, hidden := range []float64{1, 4} {
+			changed := 0
+			for seed := range uint64(searches) {
+				b := &bench{surface: surfaces[0], seed: seed, random: rand.New(rand.NewPCG(seed, 5)), noise: 2, hidden: hidden, same: true}
+				if found := search(t, b, Objective{Throughput: 50}); found.Best.Changes() != 0 {
+					changed++
+				}
+			}
+			if changed > searches/20 {
+				t.Errorf("noise %g times as large as it seems: %d of %d searches change the configuration", hidden, changed, searches)
+			}
+			t.Logf("%g: %d of %d", hidden, changed, searches)
+		}
+	})
+}
+
+func TestASearchThatIsInterruptedMeasuresAgainAndDoesNotCountTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		b := &bench{surface: surfaces[1], random: rand.New(rand.NewPCG(1, 1)), noise: 1}
+		b.busy = func() time.Duration { // for 10 s of each 30
+			if at := time.Since(began) % (30 * time.Second); at >= 20*time.Second {
+				return 30*time.Second - at
+			}
+			return 0
+		}
+		found := search(t, b, Objective{})
+		best, gain, _ := b.grid(Objective{}, found.Best)
+		if found.Paused < time.Minute || found.Took > 5*time.Minute || gain < 0.9*best || found.Cut != "" {
+			t.Errorf("paused %v, took %v, gain %.2f of %.2f, cut %q", found.Paused, found.Took, gain, best, found.Cut)
+		}
+	})
+}
+
+func TestASearchEndsWithItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{surface: surfaces[2], random: rand.New(rand.NewPCG(1, 1)), noise: 1}
+		began := time.Now()
+		found, err := Search{Axes: axes(), Bench: b, Limit: time.Minute}.Run(t.Context())
+		if err != nil || found.Cut == "" || time.Since(began) > 80*time.Second {
+			t.Errorf("%+v, %v, after %v", found, err, time.Since(began))
+		}
+	})
+}
+
+func TestASearchThatIsGivenUpLeavesNothingOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		b := &bench{surface: surfaces[2], random: rand.New(rand.NewPCG(1, 1)), noise: 1}
+		_, err := Search{Axes: axes(), Bench: b, Limit: time.Minute}.Run(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || b.open != 0 {
+			t.Errorf("%v, %d are open", err, b.open)
+		}
+	})
+}
