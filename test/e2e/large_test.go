@@ -91,7 +91,7 @@ func askWide(client *http.Client, url string, number float32) (int64, error) {
 // of the model's process, while versions come and go, and one client sends so slowly that the version which its tensors
 // were meant for is gone when they are complete.
 func TestLargeTensorsUnderHotSwaps(t *testing.T) {
-	b := serveReady(t, t.TempDir())
+	b := serveReady(t, t.TempDir(), "--set", "http.body_timeout=24h") // the slow client is as slow as the swaps
 	b.upload("wide", "?promote=true", wide(1))
 	slow := b.beginSlowly(t)
 	var answers atomic.Int64

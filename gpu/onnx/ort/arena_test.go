@@ -30,10 +30,10 @@ func TestTheArenaIsSharedAndShrinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const elements = 64 << 20
-	for _, size := range []uint64{1, elements} { // the first growth stays
+	lib.trimmer = &trimmer{waiting: true} // nothing but this test shrinks on behalf of this library
+	run := func(elements uint64) {
 		n := edgewise.Tensor{
-			Name: "n", Type: edgewise.Int64, Shape: edgewise.Shape{1}, Data: binary.LittleEndian.AppendUint64(nil, size),
+			Name: "n", Type: edgewise.Int64, Shape: edgewise.Shape{1}, Data: binary.LittleEndian.AppendUint64(nil, elements),
 		}
 		r, err := s.Run(context.Background(), []edgewise.Tensor{n}, []string{"y"}, edgewise.RunOptions{})
 		if err != nil {
@@ -45,9 +45,19 @@ func TestTheArenaIsSharedAndShrinks(t *testing.T) {
 			t.Error("nobody looks at the arena after outputs were released")
 		}
 	}
+	run(1) // the first growth stays
 	a := &arena{lib: lib}
-	if unused, err := a.unused(); err != nil || unused < 4*elements {
-		t.Errorf("the arena holds %d unused bytes (%v), want %d at least", unused, err, 4*elements)
+	const elements = 64 << 20
+	holds := func() bool {
+		run(elements)
+		unused, err := a.unused()
+		return err == nil && unused >= 4*elements
+	}
+	// Trimmers of libraries that the tests before opened shrink the same arena, a few times at the most.
+	for tries := 1; !holds(); tries++ {
+		if tries == 20 {
+			t.Fatalf("the arena never holds %d unused bytes after a run", 4*elements)
+		}
 	}
 	if err := a.shrink(); err != nil {
 		t.Fatal(err)
