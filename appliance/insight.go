@@ -15,7 +15,7 @@ import (
 func (a *App) newInsight() *roofline.Insight {
 	cores := coreCount(a.config)
 	return roofline.NewInsight(roofline.New(roofline.Config{
-		Documents: a.documents, Traffic: a.monitor.Traffic, Load: a.serving.Roof, Cores: cores, Folder: a.config.DataDir,
+		Documents: a.documents, Idle: a.monitor.Idle, Load: a.serving.Roof, Cores: cores, Folder: a.config.DataDir,
 		Hardware: fmt.Sprintf("%s, %d cores", host.Processor("/"), cores), Logger: a.logger.With("part", "roofline"),
 	}), roofline.Models{
 		Version: a.manager.Version, Dir: a.store.Dir, Statistics: a.manager.Statistics, File: a.onnx.CountedFile,
@@ -26,7 +26,7 @@ func (a *App) newInsight() *roofline.Insight {
 // newCapacities makes what says whether the box carries a load.
 func (a *App) newCapacities() *capacity.Capacities {
 	return capacity.New(capacity.Config{
-		Infer: a.manager, Traffic: a.monitor.Traffic, Cores: coreCount(a.config), Memory: serving.ModelMemory(a.config),
+		Infer: a.manager, Idle: a.monitor.Idle, Cores: coreCount(a.config), Memory: serving.ModelMemory(a.config),
 		Formats: a.formats, Record: a.registry.Record, Version: a.manager.Version, Ready: a.engine.VersionReady,
 		Statistics: a.manager.Statistics, Samples: a.tuningSamples, Device: a.serving.Chosen,
 		Footprint: a.registry.Footprint, Time: func() time.Duration { return host.ProcessTime("/", os.Getpid()) },

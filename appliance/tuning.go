@@ -17,7 +17,7 @@ func (a *App) newTuner() *tune.Tuner {
 		Documents: a.documents, Models: a.registry, Formats: a.formats, Cores: coreCount(a.config), MaxQueue: a.config.Engine.MaxQueue,
 		InProcess: a.config.Engine.Isolation != config.IsolationProcess, Machine: a.serving.Machine,
 		Device: a.serving.Chosen, Energy: a.hardware.Energy(),
-		Samples: a.tuningSamples, Traffic: a.monitor.Traffic, Logger: a.logger.With("part", "tune"),
+		Samples: a.tuningSamples, Idle: a.monitor.Idle, Logger: a.logger.With("part", "tune"),
 		Changed: func(id edgewise.ModelID) {
 			a.publish("model", admin.ModelEvent{Model: id.Name, Version: id.Version, What: "tuning"})
 		},

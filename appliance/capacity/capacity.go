@@ -33,7 +33,7 @@ const (
 // Config configures Capacities.
 type Config struct {
 	Infer   edgewise.Inferer // answers as it does the requests of clients, without counting them as such
-	Traffic func() (begun, open int64)
+	Idle    *idle.Watch
 	Cores   int
 	Memory  int64 // bytes that models may take; 0: not bounded
 	Formats edgewise.Formats
@@ -51,7 +51,6 @@ type Config struct {
 // Capacities answers one question at a time. It is safe for concurrent use.
 type Capacities struct {
 	config Config
-	watch  *idle.Watch
 	turn   chan struct{} // holds one token while a question is answered
 
 	mu       sync.Mutex // guards what follows
@@ -60,7 +59,7 @@ type Capacities struct {
 
 // New makes Capacities.
 func New(c Config) *Capacities {
-	return &Capacities{config: c, watch: idle.New(c.Traffic), turn: make(chan struct{}, 1), profiles: map[edgewise.ModelID]*Profile{}}
+	return &Capacities{config: c, turn: make(chan struct{}, 1), profiles: map[edgewise.ModelID]*Profile{}}
 }
 
 // Ask answers a question. Errors: Invalid with Field; NotFound, Unavailable and Unsupported of a model; Busy when clients send
@@ -231,18 +230,18 @@ func (c *Capacities) needs(ctx context.Context, v *edgewise.Version, counted map
 	return sum, nil
 }
 
-// quiet waits for time without clients, and returns a context that ends with it. Error: Busy.
+// quiet waits for time without clients and other measurements, and returns a context that ends when a client comes. Error: Busy.
 func (c *Capacities) quiet(ctx context.Context) (guarded context.Context, stop func(), err error) {
 	limited, cancel := context.WithTimeout(ctx, mostWait)
 	defer cancel()
-	if err := c.watch.Quiet(limited, leastQuiet); err != nil {
+	if err := c.config.Idle.Quiet(limited, leastQuiet); err != nil {
 		if ctx.Err() != nil {
 			return nil, nil, edgewise.Errorf("capacity.quiet", edgewise.KindOf(ctx.Err()), "%w", ctx.Err())
 		}
 		return nil, nil, edgewise.Errorf("capacity.quiet", edgewise.Busy, "clients have sent requests for %v: models are measured "+
 			"when they do not", mostWait)
 	}
-	guarded, stop = c.watch.Guard(ctx)
+	guarded, stop = c.config.Idle.Guard(ctx)
 	return guarded, stop, nil
 }
 

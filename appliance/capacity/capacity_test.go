@@ -14,6 +14,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/capacity"
+	"github.com/edgewise-ai/edgewise/appliance/idle"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 )
 
@@ -51,7 +52,7 @@ func (m *machine) capacities() *capacity.Capacities {
 		Name: "a", InstanceGroup: []edgewise.InstanceGroup{{Count: 2}},
 	}}
 	return capacity.New(capacity.Config{
-		Infer: m, Cores: 2, Memory: 1 << 30, Traffic: func() (int64, int64) { return m.began.Load(), m.open.Load() },
+		Infer: m, Cores: 2, Memory: 1 << 30, Idle: idle.New(func() (int64, int64) { return m.began.Load(), m.open.Load() }),
 		Record: func(name string) (*edgewise.Record, error) {
 			if name != "a" {
 				return nil, edgewise.Errorf("test", edgewise.NotFound, "there is no model %q", name)

@@ -17,9 +17,10 @@ const (
 // ErrTraffic is why a measurement ended: a client has sent a request.
 var ErrTraffic = errors.New("a client has sent a request")
 
-// Watch looks at the traffic of clients. It is safe for concurrent use.
+// Watch looks at the traffic of clients, and lets one measurement at a time have the machine. It is safe for concurrent use.
 type Watch struct {
 	traffic func() (begun, open int64)
+	turn    chan struct{} // holds one token while something is measured
 
 	mu    sync.Mutex // guards what follows
 	begun int64      // requests of clients when it was looked last
@@ -29,7 +30,7 @@ type Watch struct {
 // New makes a Watch of requests of clients: how many have begun, and how many of them are in progress.
 func New(traffic func() (begun, open int64)) *Watch {
 	begun, _ := traffic()
-	return &Watch{traffic: traffic, begun: begun, seen: time.Now()}
+	return &Watch{traffic: traffic, turn: make(chan struct{}, 1), begun: begun, seen: time.Now()}
 }
 
 // Since looks at the traffic, and returns how long there has been none.
@@ -54,8 +55,14 @@ func (w *Watch) Quiet(ctx context.Context, quiet time.Duration) error {
 	return ctx.Err()
 }
 
-// Guard returns a context that ends when a client sends a request, with the cause ErrTraffic. stop ends the look.
+// Guard waits until nothing else is measured, and returns a context that ends when a client sends a request, with the cause
+// ErrTraffic. stop ends the measurement. Where ctx ends first, guarded is over when it is returned.
 func (w *Watch) Guard(ctx context.Context) (guarded context.Context, stop func()) {
+	select {
+	case w.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx, func() {}
+	}
 	before := w.look() // requests that were there before do not count
 	guarded, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -71,6 +78,7 @@ func (w *Watch) Guard(ctx context.Context) (guarded context.Context, stop func()
 	return guarded, func() {
 		cancel(nil)
 		<-done
+		<-w.turn
 	}
 }
 

@@ -33,3 +33,26 @@ func TestARequestOfAClientEndsWhatIsMeasured(t *testing.T) {
 		}
 	})
 }
+
+func TestOneMeasurementAtATimeHasTheMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := idle.New(func() (int64, int64) { return 0, 0 })
+		_, stop := w.Guard(t.Context())
+		time.AfterFunc(3*time.Second, stop)
+		start := time.Now()
+		second, end := w.Guard(t.Context())
+		if took := time.Since(start); took < 3*time.Second || second.Err() != nil {
+			t.Errorf("the second one began after %v (%v): want 3 s, when the first one was over", took, second.Err())
+		}
+		limited, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		third, nothing := w.Guard(limited)
+		nothing()
+		if !errors.Is(context.Cause(third), context.DeadlineExceeded) {
+			t.Errorf("one whose time was over before its turn got a context that ended with %v", context.Cause(third))
+		}
+		end()
+		_, end = w.Guard(t.Context())
+		end()
+	})
+}

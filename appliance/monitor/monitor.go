@@ -11,6 +11,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/activity"
+	"github.com/edgewise-ai/edgewise/appliance/idle"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
 	"github.com/edgewise-ai/edgewise/appliance/tap"
 	"github.com/edgewise-ai/edgewise/ensemble"
@@ -23,7 +24,8 @@ type Monitor struct {
 	Logs     *activity.Logs
 	History  activity.History
 	Requests activity.Requests
-	Tap      *tap.Tap // receives the requests of clients
+	Tap      *tap.Tap    // receives the requests of clients
+	Idle     *idle.Watch // of the requests of clients
 	latency  *observe.Latencies
 
 	// Outside answers the requests of clients. It is set before the first request.
@@ -64,7 +66,7 @@ func New(latency *observe.Latencies) *Monitor {
 	) {
 		return id, true
 	}}
-	w.Logs, w.Tap = activity.NewLogs(w.Hub.Publish), tap.New(tap.MaxBytes)
+	w.Logs, w.Tap, w.Idle = activity.NewLogs(w.Hub.Publish), tap.New(tap.MaxBytes), idle.New(w.traffic)
 	w.learned.Store(&learned{})
 	return w
 }
@@ -113,8 +115,8 @@ func (w *Monitor) Answer(ctx context.Context, req *edgewise.Request, x edgewise.
 	return end.resp, nil
 }
 
-// Traffic returns how many requests of clients have begun, and how many of them are in progress.
-func (w *Monitor) Traffic() (begun, open int64) {
+// traffic returns how many requests of clients have begun, and how many of them are in progress.
+func (w *Monitor) traffic() (begun, open int64) {
 	over := w.over.Load()
 	begun = w.begun.Load()
 	return begun, begun - over

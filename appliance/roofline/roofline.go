@@ -32,7 +32,7 @@ const (
 // Config configures a Meter.
 type Config struct {
 	Documents edgewise.Documents
-	Traffic   func() (begun, open int64) // requests of clients
+	Idle      *idle.Watch
 	// Load writes an ONNX model into a folder and loads it as a model of the box, with so many threads.
 	Load     func(ctx context.Context, dir string, file []byte, threads int) (edgewise.Instance, error)
 	Cores    int    // that the models have
@@ -44,7 +44,6 @@ type Config struct {
 // Meter measures the machine. It is safe for concurrent use.
 type Meter struct {
 	config Config
-	watch  *idle.Watch
 	turn   chan struct{} // holds one token while it is measured
 
 	mu    sync.Mutex // guards what follows
@@ -54,7 +53,7 @@ type Meter struct {
 
 // New makes a Meter, and reads what was measured before.
 func New(c Config) *Meter {
-	m := &Meter{config: c, watch: idle.New(c.Traffic), turn: make(chan struct{}, 1)}
+	m := &Meter{config: c, turn: make(chan struct{}, 1)}
 	_ = c.Documents.View(func(tx edgewise.DocumentsTx) error {
 		var r admin.Roofline
 		if text := tx.Get(Bucket, Key); text != nil && json.Unmarshal(text, &r) == nil {
@@ -88,8 +87,9 @@ func (m *Meter) valid() *admin.Roofline {
 	return nil
 }
 
-// Measure measures the machine when no client has sent a request for 2 seconds, and keeps the figures. While it is being
-// measured it waits for those figures. Errors: Busy when clients send requests; ctx's; those of the runtime.
+// Measure measures the machine when no client has sent a request for 2 seconds and nothing else is measured, and keeps the
+// figures. While it is being measured it waits for those figures. Errors: Busy when clients send requests; ctx's; those of the
+// runtime.
 func (m *Meter) Measure(ctx context.Context) (*admin.Roofline, error) {
 	const op = "roofline.Measure"
 	asked := time.Now()
@@ -104,13 +104,13 @@ func (m *Meter) Measure(ctx context.Context) (*admin.Roofline, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, mostWait)
 	defer cancel()
-	if err := m.watch.Quiet(limited, leastQuiet); err != nil {
+	if err := m.config.Idle.Quiet(limited, leastQuiet); err != nil {
 		if ctx.Err() != nil {
 			return nil, edgewise.Errorf(op, edgewise.KindOf(ctx.Err()), "%w", ctx.Err())
 		}
 		return nil, edgewise.Errorf(op, edgewise.Busy, "clients have sent requests for %v: the processor is measured when they do not", mostWait)
 	}
-	guarded, stop := m.watch.Guard(ctx)
+	guarded, stop := m.config.Idle.Guard(ctx)
 	defer stop()
 	r, err := m.measure(guarded)
 	switch {
@@ -157,7 +157,7 @@ func (m *Meter) Run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if m.watch.Since() < idleAfter || time.Since(failed) < again {
+		if m.config.Idle.Since() < idleAfter || time.Since(failed) < again {
 			continue
 		}
 		if _, err := m.Measure(ctx); err != nil && ctx.Err() == nil && edgewise.KindOf(err) != edgewise.Busy {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/idle"
 	"github.com/edgewise-ai/edgewise/appliance/roofline"
 	"github.com/edgewise-ai/edgewise/store/documents"
 )
@@ -44,7 +45,7 @@ func TestCallersDuringAMeasurementGetItsFigures(t *testing.T) {
 	var loads atomic.Int64
 	began, others := make(chan struct{}), make(chan struct{})
 	m := roofline.New(roofline.Config{
-		Documents: kept, Traffic: func() (int64, int64) { return 0, 0 }, Cores: 1, Hardware: "a processor", Folder: t.TempDir(),
+		Documents: kept, Idle: idle.New(func() (int64, int64) { return 0, 0 }), Cores: 1, Hardware: "a processor", Folder: t.TempDir(),
 		Logger: slog.New(slog.DiscardHandler),
 		Load: func(context.Context, string, []byte, int) (edgewise.Instance, error) {
 			if loads.Add(1) == 1 {

@@ -39,17 +39,17 @@ type bench struct {
 
 // Quiet waits until no client has sent a request for some time. The time doubles whenever it was too short.
 func (b *bench) Quiet(ctx context.Context) error {
-	if b.watch.Since() < b.quiet {
+	if b.config.Idle.Since() < b.quiet {
 		b.release(nil) // clients may need the memory, too
 		b.waiting(true)
 		defer b.waiting(false)
 	}
-	return b.watch.Quiet(ctx, b.quiet)
+	return b.config.Idle.Quiet(ctx, b.quiet)
 }
 
 // guard returns a context that ends when a client sends a request, with the cause idle.ErrTraffic.
 func (b *bench) guard(ctx context.Context) (guarded context.Context, stop func()) {
-	guarded, end := b.watch.Guard(ctx)
+	guarded, end := b.config.Idle.Guard(ctx)
 	return guarded, func() {
 		end()
 		if errors.Is(context.Cause(guarded), idle.ErrTraffic) {

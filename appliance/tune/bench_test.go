@@ -26,7 +26,7 @@ func TestMeasurementsEndWhenAClientComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var began atomic.Int64
 		traffic := func() (int64, int64) { return began.Load(), 0 }
-		b := &bench{Tuner: New(Config{Traffic: traffic}), waiting: func(bool) {}, quiet: leastQuiet}
+		b := &bench{Tuner: New(Config{Idle: idle.New(traffic)}), waiting: func(bool) {}, quiet: leastQuiet}
 		if err := b.Quiet(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ const (
 // lookForIdle queues a tuning of a model that asks for it when nobody sends requests, once no client has sent one for a while.
 // Run alone calls it.
 func (t *Tuner) lookForIdle() {
-	if t.watch.Since() < idleAfter || t.waiting() > 0 {
+	if t.config.Idle.Since() < idleAfter || t.waiting() > 0 {
 		return
 	}
 	for _, r := range t.config.Models.Records() {

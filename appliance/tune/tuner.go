@@ -49,8 +49,8 @@ type Config struct {
 	// Samples returns requests to a model, as clients send them, how answers to them are compared, and where they come
 	// from: goldens or recorded.
 	Samples func(model string) (requests []*edgewise.Request, rules []admin.CompareRule, origin string, err error)
-	// Traffic returns how many requests of clients have begun, and how many of them are in progress.
-	Traffic func() (begun, open int64)
+	// Idle tells when no client needs the machine.
+	Idle *idle.Watch
 	// Changed is called when a tuning was queued, has begun or has ended.
 	Changed func(id edgewise.ModelID)
 	Logger  *slog.Logger
@@ -67,7 +67,6 @@ const (
 // Tuner tunes one model at a time. It is safe for concurrent use.
 type Tuner struct {
 	config Config
-	watch  *idle.Watch
 	wake   chan struct{}      // holds one token when a tuning was queued
 	tried  []edgewise.ModelID // versions whose tuning began by itself since the box was started; used by Run alone
 
@@ -89,7 +88,7 @@ type job struct {
 
 // New makes a Tuner.
 func New(c Config) *Tuner {
-	return &Tuner{config: c, watch: idle.New(c.Traffic), wake: make(chan struct{}, 1), latest: map[string]*job{}}
+	return &Tuner{config: c, wake: make(chan struct{}, 1), latest: map[string]*job{}}
 }
 
 // Start queues a tuning of a model's live version. Errors: NotFound, Invalid with Field, Conflict while it is tuned or has

@@ -9,6 +9,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/idle"
 )
 
 // stored is a store of models of which nothing but the record is asked.
@@ -41,7 +42,7 @@ func tuner(t *testing.T, change ...func(*edgewise.Model)) *Tuner {
 		}
 	}
 	return New(Config{
-		Models: s, Changed: func(edgewise.ModelID) {}, Traffic: func() (int64, int64) { return 0, 0 },
+		Models: s, Changed: func(edgewise.ModelID) {}, Idle: idle.New(func() (int64, int64) { return 0, 0 }),
 		Formats: edgewise.Formats{{Platform: "onnxruntime_onnx"}, {Platform: "other", Untried: true}},
 	})
 }
