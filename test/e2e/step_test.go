@@ -44,7 +44,7 @@ func step(t *testing.T, text string) string {
 
 func TestAStepIsPushedAndCalled(t *testing.T) {
 	t.Parallel()
-	b := serveReady(t, t.TempDir(), "--set", "engine.request_timeout=300ms")
+	b := serveReady(t, t.TempDir(), "--set", "engine.request_timeout=3s")
 	if out := b.must("model", "push", "echo", step(t, describedStep)); !strings.Contains(out, `model "echo" version 1 is live`) {
 		t.Fatalf("push says %q", out)
 	}

@@ -139,7 +139,7 @@ func TestALostVulkanDeviceCostsNoWrongAnswer(t *testing.T) {
 func TestAVulkanDriverThatHangsIsEnded(t *testing.T) {
 	t.Parallel()
 	shim := fakevulkan.NewShim(t, vulkanLoader)
-	settings := append(onVulkan(t, shim.Path, swiftShader), "--import", lossRepository(t), "--set", "engine.request_timeout=1s")
+	settings := append(onVulkan(t, shim.Path, swiftShader), "--import", lossRepository(t), "--set", "engine.request_timeout=10s")
 	b := serveReady(t, t.TempDir(), settings...)
 	body := `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"data":[0,0,0,0]}]}`
 	ask := func() (int, string) { return b.send(http.MethodPost, "/v2/models/cat/infer", []byte(body)) }
