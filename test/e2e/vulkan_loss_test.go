@@ -213,10 +213,10 @@ func (b *box) loseDevice(c *lossClients, fail func()) {
 	})
 }
 
-// await waits for a state of the box, for at most two minutes.
+// await waits for a state of the box.
 func (b *box) await(done func() bool) {
 	b.t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !done(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			b.t.Fatalf("the box did not come to the state that was awaited:\n%s", b.output())
 		}
