@@ -34,8 +34,9 @@ func (m *Manager) reserve(ctx context.Context, name string, s *slot) error {
 	return m.take(ctx, name, s, f)
 }
 
-// take is reserve for a known footprint.
+// take is reserve for a known footprint. A ready version whose process is to be started again waits for its turn first.
 func (m *Manager) take(ctx context.Context, name string, s *slot, f Footprint) error {
+	defer m.yield(s)
 	for {
 		changed, err := m.claim(name, s, f)
 		if changed == nil {
@@ -57,12 +58,12 @@ func (m *Manager) claim(name string, s *slot, f Footprint) (changed <-chan struc
 	mod := m.models[name]
 	used, leaving := m.memory()
 	free := m.config.Memory - used
-	again, now := s.state == edgewise.StateReady, time.Now()
+	again := s.state == edgewise.StateReady
 	switch {
-	case again && m.starting(now) >= cap(m.loads): // what waits for its turn leaves the memory to others
+	case again && !m.turn(s, time.Now()): // what waits for its turn leaves the memory to others
 		return m.changed, nil
 	case f.Bytes <= free:
-		s.bytes, s.waking, s.began = f.Bytes, again, now
+		s.bytes, s.waking = f.Bytes, again
 		return nil, nil
 	case f.Bytes <= free+leaving:
 		return m.changed, nil
@@ -92,21 +93,6 @@ func (m *Manager) claim(name string, s *slot, f Footprint) (changed <-chan struc
 	return nil, edgewise.Errorf("manager.load", edgewise.Exhausted,
 		"it takes about %d bytes of memory, and %d of the %d bytes for models are free", f.Bytes, max(free+leaving, 0),
 		m.config.Memory)
-}
-
-// longStart is for how long the start of a process keeps those of other versions waiting.
-const longStart = 10 * time.Second
-
-// starting counts the versions whose processes are being started again, but for those that take long. m.mu is held.
-func (m *Manager) starting(now time.Time) (n int) {
-	for _, mod := range m.models {
-		for _, s := range mod.slots {
-			if s.waking && now.Sub(s.began) < longStart {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // memory returns what all versions take, and what of it is being given back. m.mu is held.

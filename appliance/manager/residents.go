@@ -41,7 +41,7 @@ func (m *Manager) settleMemory(name string, s *slot) {
 			if !s.waking { // otherwise these are the bytes of a start that failed
 				s.before = s.bytes
 			}
-			s.bytes, s.waking = 0, false
+			s.bytes, s.waking, s.turn = 0, false, false
 			m.publish()
 		},
 		Scarce: m.scarce.Load,
@@ -50,7 +50,7 @@ func (m *Manager) settleMemory(name string, s *slot) {
 
 // taken notes what the process of a version takes. m.mu is held.
 func (m *Manager) taken(s *slot, takes func() (now, most int64)) {
-	s.waking = false
+	s.waking, s.turn = false, false
 	now, most := takes()
 	if now == 0 || s.footprint.Stated {
 		return // it has gone meanwhile, or is not asked

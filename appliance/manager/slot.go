@@ -37,7 +37,8 @@ type slot struct {
 
 	resting bool      // it is giving its memory up, and stays Ready
 	waking  bool      // it has taken memory, and its process is being started again
-	began   time.Time // when it took that
+	turn    bool      // it may take memory for that, or has
+	began   time.Time // when its turn came
 	fallen  bool      // Unavailable after it was Ready, or Loading after that
 	handle  *handle   // set when Ready or Unloading
 

@@ -1,6 +1,10 @@
 package manager
 
 import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -155,4 +159,107 @@ func TestAVersionInUseRestsLast(t *testing.T) {
 			t.Errorf("%q are awake, want a30 to rest after its run", got)
 		}
 	})
+}
+
+// TestStartsKeepTheOrderOfTheirRequests asks for twelve models that rest, one after the other.
+func TestStartsKeepTheOrderOfTheirRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		names := strings.Fields("l5 a5 k5 b5 j5 c5 i5 d5 h5 e5 g5 f5")
+		h := newCrowd(t, names...)
+		h.allRest(t)
+		var mu sync.Mutex
+		var answered []string
+		var clients sync.WaitGroup
+		for _, name := range names {
+			clients.Go(func() {
+				if err := h.ask(t, name); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				answered = append(answered, name)
+			})
+			synctest.Wait()
+		}
+		clients.Wait()
+		if !slices.Equal(answered, names) {
+			t.Errorf("answered in the order %v, asked in %v", answered, names)
+		}
+	})
+}
+
+// TestALargeModelGetsTheMemoryThatIsGivenUpNext has small models asked for all the time while a large one waits for the
+// memory of one in use.
+func TestALargeModelGetsTheMemoryThatIsGivenUpNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newCrowd(t, "a60", "b10", "c10", "d10", "e80")
+		for h.awake() != "b10 c10 d10" { // what was loaded first
+			for _, name := range []string{"b10", "c10", "d10"} {
+				if err := h.ask(t, name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		release := h.hold("b10", "c10")
+		var answered [2]time.Time
+		var clients sync.WaitGroup
+		for i, name := range []string{"e80", "d10"} {
+			clients.Go(func() {
+				if err := h.ask(t, name); err != nil {
+					t.Error(err)
+				}
+				answered[i] = time.Now()
+			})
+			time.Sleep(time.Second)
+		}
+		if got := h.awake(); got != "b10" && got != "c10" { // the other one ends after its run
+			t.Errorf("%q are awake while e80 waits for memory", got)
+		}
+		release()
+		clients.Wait()
+		if !answered[0].Before(answered[1]) {
+			t.Error("d10 was started before e80, which was asked for first")
+		}
+	})
+}
+
+// TestWhoStopsWaitingGivesItsTurnToTheNext unloads a model that waits for memory.
+func TestWhoStopsWaitingGivesItsTurnToTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newCrowd(t, "a60", "b10", "c60")
+		h.allRest(t)
+		if err := h.ask(t, "a60"); err != nil {
+			t.Fatal(err)
+		}
+		release := h.hold("a60")
+		defer release()
+		ctx, cancel := context.WithCancel(t.Context())
+		var waits sync.WaitGroup
+		waits.Go(func() {
+			if err := h.sleepers["c60"].claims.Take(ctx); !errors.Is(err, context.Canceled) {
+				t.Errorf("who does not wait any more is told %v", err)
+			}
+		})
+		time.Sleep(time.Second)
+		time.AfterFunc(time.Second, cancel)
+		if took := h.askAtOnce(t, "b10"); took < 2*time.Second || took > 2100*time.Millisecond {
+			t.Errorf("b10 answered after %v: want a second after c60 has stopped waiting", took)
+		}
+		waits.Wait()
+	})
+}
+
+// hold begins a run in each of some models, and returns what ends them.
+func (h *crowd) hold(names ...string) (release func()) {
+	count := func(n int) {
+		for _, name := range names {
+			s := h.sleepers[name]
+			s.mu.Lock()
+			s.running.Add(n)
+			s.runs += n
+			s.mu.Unlock()
+		}
+	}
+	count(1)
+	return func() { count(-1) }
 }
