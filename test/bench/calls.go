@@ -53,13 +53,15 @@ func callFigures(elements int64) func(*run) {
 }
 
 // addedInside reports what the box adds from the queue on. The box says what a request took, and the model what its
-// function took; with ONNX Runtime, which does not say it, all of it counts.
+// function took; with ONNX Runtime, which does not say it, all of it counts. The last line is what no call of another
+// process goes below.
 func (r *run) addedInside(m *machine, b *box, in edgewise.Tensor, size string) {
 	var sides []side
 	for _, l := range append(languages(), language{name: "ONNX Runtime in a child", model: "identity"}) {
 		request := r.timedRequest(b, l.model, in)
 		sides = append(sides, side{l.name, func() (sample, error) { return b.timed(request, callTime) }})
 	}
+	sides = append(sides, side{"no box: 256 B through a socket to a process and back", r.roundTrip().sample})
 	all := m.braid(callTurns, sides)
 	for i, l := range languages() {
 		most := map[string]float64{"256 B": l.small, "600 kB": l.large}[size]
