@@ -163,6 +163,9 @@ func (s Search) Run(ctx context.Context) (*Found, error) {
 	if err := r.final(ctx, best); err != nil {
 		return nil, err
 	}
+	if e := r.found.Excluded[r.base]; e != nil {
+		return nil, e // it was measured before, and nothing can be compared with it now
+	}
 	r.choose(best)
 	r.found.Took = time.Since(r.began) - r.found.Paused
 	return &r.found, nil

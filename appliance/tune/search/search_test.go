@@ -444,3 +444,32 @@ func TestASearchThatIsGivenUpLeavesNothingOpen(t *testing.T) {
 		}
 	})
 }
+
+// TestACurrentConfigurationThatFailsInTheEndIsAnError has it fail for the first time when the best ones are compared.
+func TestACurrentConfigurationThatFailsInTheEndIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{surface: surfaces[0], noise: 1, random: rand.New(rand.NewPCG(1, 1))}
+		final := false
+		_, err := Search{
+			Axes: axes(), Bench: &failing{bench: b, fails: func(c Candidate) bool { return final && c.Changes() == 0 }}, Limit: 5 * time.Minute,
+			Tried: func(_ Candidate, phase string) { final = final || phase == "comparison of the best" },
+		}.Run(t.Context())
+		var excluded *Excluded
+		if !errors.As(err, &excluded) || excluded.Reason != "it does not start" {
+			t.Errorf("the search ended with %v", err)
+		}
+	})
+}
+
+// failing is a bench some of whose candidates cannot be opened.
+type failing struct {
+	*bench
+	fails func(Candidate) bool
+}
+
+func (f *failing) Open(ctx context.Context, c Candidate) (Session, error) {
+	if f.fails(c) {
+		return nil, &Excluded{Reason: "it does not start"}
+	}
+	return f.bench.Open(ctx, c)
+}

@@ -57,7 +57,9 @@ type beside struct {
 }
 
 // compare sends traffic beside a tuning and without one, in turn, and returns the latencies in milliseconds.
-func (b *beside) compare(ctx context.Context, rounds int, send func(context.Context) ([]float64, error)) (without, with []float64, err error) {
+func (b *beside) compare(
+	ctx context.Context, rounds int, send func(context.Context) ([]float64, error),
+) (without, with []float64, err error) {
 	var all [2][]float64
 	for round := range 2 * rounds {
 		turn := (round + round/2) % 2
