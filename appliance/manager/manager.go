@@ -50,7 +50,7 @@ type Manager struct {
 	splits  map[string]Split
 	changed chan struct{} // closed and replaced whenever a state changes
 	closed  bool
-	line    []*slot     // whose processes are to be started again, and wait for their turn
+	line    []*slot     // versions that wait for their turn to be started again
 	scarce  atomic.Bool // versions rest for lack of memory; written by Watch
 }
 

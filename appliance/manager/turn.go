@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Processes are started again in the order in which requests asked for that, Config.Concurrency of them at a time. Whose
-// turn it is takes memory: so that many small ones do not keep a large one waiting, that takes what is given up next.
+// Processes are started again in the order of the requests that need them, Config.Concurrency of them at a time. Only a
+// version that has its turn may take memory: otherwise small ones would take what a large one waits for.
 
 // longStart is for how long one turn, the wait for memory and the start of a process, keeps the others waiting.
 const longStart = 10 * time.Second
@@ -29,7 +29,7 @@ func (m *Manager) turn(s *slot, now time.Time) bool {
 	return true
 }
 
-// yield ends a wait: with the memory, a turn goes on until the process has been started.
+// yield ends the wait of a version. One that has taken memory keeps its turn until its process has been started.
 func (m *Manager) yield(s *slot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -37,7 +37,7 @@ func (m *Manager) yield(s *slot) {
 	m.line = slices.DeleteFunc(m.line, func(other *slot) bool { return other == s })
 	if left := s.turn && !s.waking; left || len(m.line) != before {
 		s.turn = false
-		m.publish() // it is another one's turn
+		m.publish() // the next version may have its turn
 	}
 }
 

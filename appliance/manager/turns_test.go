@@ -188,8 +188,8 @@ func TestStartsKeepTheOrderOfTheirRequests(t *testing.T) {
 	})
 }
 
-// TestALargeModelGetsTheMemoryThatIsGivenUpNext has small models asked for all the time while a large one waits for the
-// memory of one in use.
+// TestALargeModelGetsTheMemoryThatIsGivenUpNext asks for a small model while a large one waits for the memory of two in
+// use.
 func TestALargeModelGetsTheMemoryThatIsGivenUpNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newCrowd(t, "a60", "b10", "c10", "d10", "e80")
@@ -223,7 +223,7 @@ func TestALargeModelGetsTheMemoryThatIsGivenUpNext(t *testing.T) {
 	})
 }
 
-// TestWhoStopsWaitingGivesItsTurnToTheNext unloads a model that waits for memory.
+// TestWhoStopsWaitingGivesItsTurnToTheNext cancels the wait of a model for memory.
 func TestWhoStopsWaitingGivesItsTurnToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newCrowd(t, "a60", "b10", "c60")

@@ -54,8 +54,8 @@ func callFigures(elements int64) func(*run) {
 }
 
 // addedInside reports what the box adds from the queue on. The box says what a request took, and the model what its
-// function took; with ONNX Runtime, which does not say it, all of it counts. The last line is what no call of another
-// process goes below.
+// function took; with ONNX Runtime, which does not say it, all of it counts. The last side is the
+// least that a call of another process can take.
 func (r *run) addedInside(m *machine, b *box, in edgewise.Tensor, size string) {
 	var sides []side
 	for _, l := range append(languages(), language{name: "ONNX Runtime in a child", model: "identity"}) {
