@@ -328,9 +328,7 @@ func (r *running) decided(list []Candidate) bool {
 // choose says which candidate is the best.
 func (r *running) choose(best []Candidate) {
 	f := &r.found
-	if m := f.Measured[r.base]; m != nil {
-		r.current = m.Throughput.Value
-	}
+	r.current = f.Measured[r.base].Throughput.Value
 	base := r.Objective.judge(f.Measured[r.base], r.current)
 	for c, m := range f.Measured {
 		q := r.Objective.judge(m, r.current)
