@@ -60,7 +60,7 @@ type TuneRequest struct {
 
 // The states of a tuning.
 const (
-	TuneQueued    = "queued"    // another model is tuned
+	TuneQueued    = "queued"    // one model is tuned at a time
 	TuneWaiting   = "waiting"   // clients need the machine
 	TuneMeasuring = "measuring" // candidates are measured
 	TuneDone      = "done"

@@ -1,14 +1,10 @@
 package tune
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"slices"
-	"time"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/appliance/idle"
 )
 
 // partsOf returns the versions whose configurations are searched: of an ensemble those that it runs, each once, otherwise
@@ -65,47 +61,4 @@ func (t *Tuner) mayChange(ctx context.Context, op string, v *edgewise.Version) e
 		}
 	}
 	return nil
-}
-
-// arrange lists what is searched: of an ensemble its parts by the time that they take for the samples, the slowest first.
-// Errors: those of Open for the current configuration.
-func (b *bench) arrange(ctx context.Context) error {
-	if !b.plan.ensemble {
-		b.plan.arrange()
-		return nil
-	}
-	defer b.release(nil)
-	took, err := b.stepTimes(ctx)
-	if err != nil {
-		return err
-	}
-	slices.SortStableFunc(b.plan.parts, func(x, y *part) int { return cmp.Compare(took[y.version.ID], took[x.version.ID]) })
-	b.release(nil) // they are known by their place
-	b.plan.arrange()
-	if len(b.plan.axes) == 0 {
-		return edgewise.Errorf("tune.arrange", edgewise.Unsupported, "ensemble %q: nothing of its models can be tuned", b.id.Name)
-	}
-	return nil
-}
-
-// stepTimes returns how long the versions of the steps took for the samples, in the current configuration.
-func (b *bench) stepTimes(ctx context.Context) (map[edgewise.ModelID]time.Duration, error) {
-	for {
-		if err := b.Quiet(ctx); err != nil {
-			return nil, err
-		}
-		opened, err := b.Open(ctx, "")
-		if errors.Is(err, idle.ErrTraffic) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		took := map[edgewise.ModelID]time.Duration{}
-		for _, s := range opened.(*session).candidate.ensemble.Statistics().Steps {
-			took[s.Model] += s.Success.Total
-		}
-		opened.Close()
-		return took, nil
-	}
 }

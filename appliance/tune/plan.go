@@ -119,9 +119,9 @@ const (
 )
 
 // Grid lists every combination of what a tuning of a model searches on some axes one after the other, that of text first. The
-// model is what text comes to. Errors: Unsupported where nothing can be set.
+// model is what text comes to, and its rows do not depend on each other. Errors: Unsupported where nothing can be set.
 func Grid(text []byte, m *edgewise.Model, f edgewise.Format, cores int, axes ...string) (list []Setting, err error) {
-	s, err := newSpace(text, subject{model: m, format: f, cores: cores, step: true})
+	s, err := newSpace(text, subject{model: m, format: f, cores: cores, independent: true, step: true})
 	if err != nil {
 		return nil, err
 	}

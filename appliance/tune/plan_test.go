@@ -16,7 +16,7 @@ func partOf(t *testing.T, name, text string, step bool) *part {
 	m := complete(t, text)
 	m.Name = name
 	one := &part{version: &edgewise.Version{ID: edgewise.ModelID{Name: name, Version: 3}, Model: m}, declared: []byte(text)}
-	one.space, _ = newSpace([]byte(text), subject{model: m, cores: 2, inProcess: true, step: step})
+	one.space, _ = newSpace([]byte(text), subject{model: m, independent: true, cores: 2, inProcess: true, step: step})
 	return one
 }
 

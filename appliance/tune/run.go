@@ -101,16 +101,7 @@ func (t *Tuner) newBench(j *job, id edgewise.ModelID) (*bench, error) {
 		if err != nil {
 			return nil, err
 		}
-		one := &part{version: v, declared: text}
-		format, _ := t.config.Formats.Of(v.Model)
-		one.space, err = newSpace(text, subject{
-			model: v.Model, format: format, cores: t.config.Cores, inProcess: t.config.InProcess, device: t.config.Device(v.ID),
-			step: p.ensemble,
-		})
-		if err != nil && (!p.ensemble || edgewise.KindOf(err) != edgewise.Unsupported) {
-			return nil, err
-		}
-		p.parts = append(p.parts, one)
+		p.parts = append(p.parts, &part{version: v, declared: text})
 	}
 	b := &bench{Tuner: t, id: id, model: j.version.Model, plan: p, quiet: leastQuiet}
 	if objective(j.shown.Objective).Energy() {

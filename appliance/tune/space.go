@@ -34,12 +34,13 @@ type space struct {
 
 // subject is what a space is made for.
 type subject struct {
-	model     *edgewise.Model // complete
-	format    edgewise.Format
-	cores     int
-	inProcess bool   // models may run in the box's own process
-	device    string // the kind of the device that it was measured to run best on; "": it has no choice
-	step      bool   // a step of an ensemble runs it: cores and batches are searched
+	model       *edgewise.Model // complete
+	format      edgewise.Format
+	cores       int
+	independent bool   // its rows do not depend on each other: a changed configuration says that requests may be merged
+	inProcess   bool   // models may run in the box's own process
+	device      string // the kind of the device that it was measured to run best on; "": it has no choice
+	step        bool   // a step of an ensemble runs it: cores and batches are searched
 }
 
 // newSpace lists what can be set of a model whose declared configuration is text.
@@ -56,7 +57,11 @@ func newSpace(text []byte, s subject) (*space, error) {
 		}
 	}
 	cores := func() { p.add(Cores, p.coreSettings(s)) }
-	batching := func() { p.add(Batching, p.batchSettings(s.model)) }
+	batching := func() {
+		if s.independent {
+			p.add(Batching, p.batchSettings(s.model))
+		}
+	}
 	first, second := cores, batching
 	if delays(s.model) { // a search that is short of time looks at that
 		first, second = batching, cores

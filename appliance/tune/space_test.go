@@ -30,7 +30,7 @@ func complete(t *testing.T, text string) *edgewise.Model {
 
 func TestEachCandidateIsAConfigurationThatChangesOnlyWhatItSays(t *testing.T) {
 	m := complete(t, declared)
-	p, err := newSpace([]byte(declared), subject{model: m, cores: 4, inProcess: true})
+	p, err := newSpace([]byte(declared), subject{model: m, independent: true, cores: 4, inProcess: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestEachCandidateIsAConfigurationThatChangesOnlyWhatItSays(t *testing.T) {
 }
 
 func TestCandidatesThatRunAlikeAreTriedOnce(t *testing.T) {
-	p, err := newSpace([]byte(declared), subject{model: complete(t, declared), cores: 2})
+	p, err := newSpace([]byte(declared), subject{model: complete(t, declared), independent: true, cores: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,13 +88,18 @@ func TestAxesSuitWhatRunsTheModel(t *testing.T) {
 	}{
 		{
 			"requests that wait for no others", plain + "\nmax_batch_size: 8 dynamic_batching { }",
-			subject{cores: 2},
+			subject{cores: 2, independent: true},
 			"cores, batching, graph optimisation",
+		},
+		{
+			"rows that depend on each other", plain + "\nmax_batch_size: 8",
+			subject{cores: 2},
+			"cores, graph optimisation",
 		},
 		{"no batches", plain, subject{cores: 2}, "cores, graph optimisation"},
 		{"a step", plain, subject{cores: 2, format: edgewise.Format{Guest: true}}, "cores"},
 		{"a step on one core", plain, subject{cores: 1, format: edgewise.Format{Guest: true}}, ""},
-		{"a choice of devices", declared, subject{cores: 2, device: "gpu:0"}, "batching, cores, device, graph optimisation"},
+		{"a choice of devices", declared, subject{cores: 2, independent: true, device: "gpu:0"}, "batching, cores, device, graph optimisation"},
 		{
 			"several groups", plain + "\ninstance_group { count: 2 kind: KIND_CPU }",
 			subject{cores: 2},

@@ -76,6 +76,23 @@ func TestAModelIsTunedByWhatIsMeasuredAndTakenBack(t *testing.T) {
 	b.refuses(3, []string{"version 1", "no report"}, "tune", "slow", "--report")
 }
 
+// TestATuningMergesNoRequestsThatTheBoxDoesNot tunes a model whose rows depend on each other: a configuration that has a
+// batcher would say that they do not.
+func TestATuningMergesNoRequestsThatTheBoxDoesNot(t *testing.T) {
+	b := serveReady(t, t.TempDir())
+	b.upload("series", "?promote=true", centred("batch"))
+	b.must("tune", "series", "--limit", "20s", "--throughput", "200", "--store-only")
+	now, err := b.client.Tuning(t.Context(), "series")
+	if err != nil || now.Report == nil || len(now.Report.Candidates) < 3 {
+		t.Fatalf("%+v, %v", now, err)
+	}
+	for _, c := range now.Report.Candidates {
+		if strings.Contains(c.Name(), "batch") {
+			t.Errorf("it has tried %s", c.Name())
+		}
+	}
+}
+
 // TestABoundThatNothingKeepsChangesNothing names the candidate that came closest.
 func TestABoundThatNothingKeepsChangesNothing(t *testing.T) {
 	b := serveReady(t, t.TempDir())

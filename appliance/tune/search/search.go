@@ -209,7 +209,7 @@ func (r *running) measureBase(ctx context.Context) error {
 	if err == nil {
 		r.current = m.Throughput.Value
 		r.found.Rate = r.Objective.rate(r.current)
-		err = r.rung(ctx, r.base, 2*r.unit, "current configuration")
+		err = r.rung(ctx, r.base, 2*r.unit, "baseline")
 	}
 	if e := r.found.Excluded[r.base]; e != nil && err == nil {
 		err = e

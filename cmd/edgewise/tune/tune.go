@@ -171,7 +171,7 @@ func (o *options) follow(ctx context.Context, box *client.Client, t admin.Tuning
 func (o *options) progress(t admin.Tuning) string {
 	switch t.State {
 	case admin.TuneQueued:
-		return "waiting for the tuning of another model"
+		return "queued: one model is tuned at a time"
 	case admin.TuneWaiting:
 		return "waiting until no client sends requests"
 	}

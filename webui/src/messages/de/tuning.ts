@@ -23,7 +23,7 @@ export const tuning: Messages['tuning'] = {
   stop: 'Anhalten',
   of: (version) => `Abstimmung von Version ${version}`,
   states: { queued: 'in der Warteschlange', waiting: 'wartet auf Clients', measuring: 'misst', done: 'fertig', failed: 'fehlgeschlagen', stopped: 'angehalten' },
-  stateMeans: { queued: 'Ein anderes Modell wird zuerst abgestimmt.', waiting: 'Clients senden Anfragen. Es geht weiter, wenn sie pausieren.', measuring: 'Anfragen von Clients gehen vor: Jede beendet eine Messung.' },
+  stateMeans: { queued: 'Es wird ein Modell nach dem anderen abgestimmt.', waiting: 'Clients senden Anfragen. Es geht weiter, wenn sie pausieren.', measuring: 'Anfragen von Clients gehen vor: Jede beendet eine Messung.' },
   stoppedMeans: 'Sie wurde angehalten, und was antwortet, ist wie zuvor.',
   objective: 'Für',
   objectives: {

@@ -22,7 +22,7 @@ export const tuning = {
   stop: 'Stop',
   of: (version: number) => `Tuning of version ${version}`,
   states: { queued: 'queued', waiting: 'waiting for clients', measuring: 'measuring', done: 'done', failed: 'failed', stopped: 'stopped' },
-  stateMeans: { queued: 'Another model is tuned first.', waiting: 'Clients send requests. It goes on when they pause.', measuring: 'Requests of clients come first: each ends a measurement.' },
+  stateMeans: { queued: 'One model is tuned at a time.', waiting: 'Clients send requests. It goes on when they pause.', measuring: 'Requests of clients come first: each ends a measurement.' },
   stoppedMeans: 'It was stopped, and what serves is as it was.',
   objective: 'For',
   objectives: {
