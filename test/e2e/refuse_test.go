@@ -188,13 +188,16 @@ func archive(model []byte, entries ...*tar.Header) []byte {
 }
 
 // configured packs a good model with a configuration.
-func configured(text string) []byte {
+func configured(text string) []byte { return described(biased(1), text) }
+
+// described packs a model with a configuration.
+func described(model *onnxgen.Model, text string) []byte {
 	var packed bytes.Buffer
 	w := tar.NewWriter(&packed)
 	for _, f := range []struct {
 		name string
 		data []byte
-	}{{"model.onnx", biased(1).Bytes()}, {"config.pbtxt", []byte(text)}} {
+	}{{"model.onnx", model.Bytes()}, {"config.pbtxt", []byte(text)}} {
 		if err := w.WriteHeader(&tar.Header{Name: f.name, Typeflag: tar.TypeReg, Size: int64(len(f.data)), Mode: 0o644}); err != nil {
 			panic(err)
 		}
