@@ -107,21 +107,21 @@ type session struct {
 func (s *session) Saturate(ctx context.Context, d time.Duration) (search.Estimate, error) {
 	guarded, stop := s.guard(ctx)
 	defer stop()
-	return search.Saturate(guarded, &s.source, s.candidate.callers(s.config.Cores), d)
+	e, err := search.Saturate(guarded, &s.source, s.candidate.callers(s.config.Cores), d)
+	return carriedWith(e, s.config.Cores), err
 }
 
 // Offer sends requests at a rate.
 func (s *session) Offer(ctx context.Context, rate float64, d time.Duration, round int) (p search.Point, err error) {
 	guarded, stop := s.guard(ctx)
 	defer stop()
+	offer := func() { p, err = search.Offer(guarded, &s.source, rate, d, round) }
 	if s.energy == nil {
-		return search.Offer(guarded, &s.source, rate, d, round)
-	}
-	joules, unread := metered(guarded, s.energy, func() { p, err = search.Offer(guarded, &s.source, rate, d, round) })
-	if err == nil {
+		offer()
+	} else if joules, unread := metered(guarded, s.energy, offer); err == nil {
 		p.Energy, err = joules/float64(max(p.Requests, 1)), unread
 	}
-	return p, err
+	return answeredWith(p), err
 }
 
 // Memory is what its processes take.

@@ -13,11 +13,6 @@ import (
 // curveShare is the part of a tuning's time in which the curves of the report are measured.
 const curveShare = 0.12
 
-// frontend is what a core works on a small request outside the path that is measured: reading it and writing its answer. A
-// whole one over REST takes 140 to 160 us without the model (docs/benchmarks/scale.md). What clients can bring bounds what
-// is worth comparing.
-const frontend = 100 * time.Microsecond
-
 // tune runs a tuning to its end.
 func (t *Tuner) tune(ctx context.Context, j *job) {
 	id := edgewise.ModelID{Name: j.shown.Model, Version: j.shown.Version}
@@ -69,7 +64,6 @@ func (t *Tuner) measure(ctx context.Context, j *job, id edgewise.ModelID) (r *ad
 	limit := time.Duration(j.shown.Limit) * time.Second
 	found, err := search.Search{
 		Axes: b.plan.axes, Objective: objective(j.shown.Objective), Bench: b, Limit: time.Duration((1 - curveShare) * float64(limit)),
-		Beside: frontend.Seconds() / float64(t.config.Cores),
 		Tried: func(c search.Candidate, phase string) { t.progress(j, b.plan, c, phase) },
 	}.Run(ctx)
 	if err != nil {

@@ -43,13 +43,6 @@ func (r *running) once(ctx context.Context, c Candidate, use func(Session) error
 	return use(s)
 }
 
-// saturate measures what a candidate carries, with what its requests take of the machine beside it.
-func (r *running) saturate(ctx context.Context, s Session, d time.Duration) (Estimate, error) {
-	e, err := s.Saturate(ctx, d)
-	carried := func(rate float64) float64 { return rate / (1 + rate*r.Beside) }
-	return Estimate{carried(e.Value), carried(e.Low), carried(e.High)}, err
-}
-
 // rung measures a candidate once more, for d at each rate.
 func (r *running) rung(ctx context.Context, c Candidate, d time.Duration, phase string) error {
 	if r.found.Excluded[c] != nil {
@@ -64,7 +57,7 @@ func (r *running) rung(ctx context.Context, c Candidate, d time.Duration, phase 
 	began, paused := time.Now(), r.found.Paused
 	err := r.session(ctx, c, func(s Session) (err error) {
 		next = *m
-		got, err := r.saturate(ctx, s, d)
+		got, err := s.Saturate(ctx, d)
 		if err != nil {
 			return err
 		}

@@ -75,9 +75,6 @@ type Search struct {
 	Objective Objective
 	Bench     Bench
 	Limit     time.Duration // of all measurements, without the time in which clients need the machine
-	// Beside is what a request takes of the machine beside the candidate, in seconds between two requests: no candidate
-	// carries more than 1/Beside. 0: nothing.
-	Beside float64
 	// Tried is called when something was measured; nil: nobody needs to know.
 	Tried func(c Candidate, phase string)
 }
@@ -200,12 +197,12 @@ func (r *running) measureBase(ctx context.Context) error {
 	m := &Measured{}
 	r.found.Measured[r.base] = m
 	err := r.session(ctx, r.base, func(s Session) (err error) {
-		if m.Throughput, err = r.saturate(ctx, s, leastRung); err != nil {
+		if m.Throughput, err = s.Saturate(ctx, leastRung); err != nil {
 			return err
 		}
 		r.unit = rungTime(m.Throughput.Value)
 		if r.unit > leastRung {
-			m.Throughput, err = r.saturate(ctx, s, r.unit)
+			m.Throughput, err = s.Saturate(ctx, r.unit)
 		}
 		return err
 	})

@@ -301,31 +301,6 @@ func TestTheChoiceIsWithinTenPercentOfAnExhaustiveGridsBest(t *testing.T) {
 	}
 }
 
-func TestNothingIsComparedAtARateThatClientsCannotBring(t *testing.T) {
-	const beside = 1e-4
-	for _, f := range []surface{surfaces[0], surfaces[2]} {
-		t.Run(f.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := &bench{surface: f, random: rand.New(rand.NewPCG(1, 1))} // without noise
-				found, err := Search{Axes: axes(), Bench: b, Limit: 5 * time.Minute, Beside: beside}.Run(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				for c, m := range found.Measured {
-					alone := f.throughput(settingOf(c))
-					if want := 1 / (1/alone + beside); math.Abs(m.Throughput.Value/want-1) > 0.001 {
-						t.Errorf("%+v carries %.5g alone, and %.5g are counted, want %.5g", settingOf(c), alone, m.Throughput.Value, want)
-					}
-				}
-				base := found.Measured[Candidate(make([]byte, 4))].Throughput.Value
-				if math.Abs(found.Rate/base-0.5) > 0.001 {
-					t.Errorf("latencies were compared at %.5g per second, and the current configuration carries %.5g", found.Rate, base)
-				}
-			})
-		})
-	}
-}
-
 func TestTheChoiceForPowerTakesTheLeastEnergyWithinTenPercentOfTheGridsBest(t *testing.T) {
 	for _, f := range surfaces {
 		base := f.throughput(settingOf(Candidate(make([]byte, 4))))
