@@ -14,7 +14,8 @@ const drainTime = 5 * time.Second
 // times are those of the requests of a load that were answered.
 type times struct {
 	took     []float64 // seconds
-	within   int       // answered before the end of the time
+	lasted   time.Duration
+	within   int // answered before the end of the time
 	offered  int
 	due      int // of those offered, early enough to be answered within the time
 	late     int // of those due, not answered within it
@@ -53,13 +54,14 @@ func (t *times) quantile(q float64) float64 {
 func saturate(ctx context.Context, s *load.Source, callers int, d time.Duration) (*times, error) {
 	until, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	t := &times{}
+	t, began := &times{}, time.Now()
 	s.Saturate(ctx, until, callers, func(a load.Answer) {
 		t.note(a.Took, true, false, a.Err)
 		if a.Err != nil && !load.Refused(a.Err) {
 			cancel()
 		}
 	})
+	t.lasted = time.Since(began)
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)

@@ -16,12 +16,19 @@ const usable = 0.95
 
 // Profile is what was measured of a model.
 type Profile struct {
-	ID      edgewise.ModelID
-	Core    float64 // seconds of cores that a request takes, its copies and its way through the box included
-	Base    float64 // seconds of a request that waits for nothing
-	Steps   int     // queues that a request goes through, at least 1
-	Demands []Demand
-	Inputs  string
+	ID     edgewise.ModelID
+	Single Cost    // with as many requests in progress as cores: all of them are busy, and batches as small as they get
+	Full   Cost    // with more than are answered: batches are as large as they get
+	Most   float64 // requests a second that were answered then
+	Base   float64 // seconds of a request that waits for nothing
+	Steps  int     // queues that a request goes through, at least 1
+	Inputs string
+}
+
+// Cost is what a request takes.
+type Cost struct {
+	Core    float64  // seconds of cores, its copies and its way through the box included
+	Demands []Demand // of the same versions in every cost of a profile
 }
 
 // Demand is what a request needs of the instances of one version: its own, or that of a step.
@@ -38,6 +45,31 @@ type Load struct {
 	Profile
 	Rate  float64 // requests a second
 	Bound float64 // seconds that 99 % of the requests may take; 0: none
+}
+
+// cost is what a request takes at the rate of the load. What a run takes beside its rows is shared by a batch, and batches grow
+// evenly with the part of Most that the rate is.
+func (l Load) cost() Cost {
+	part := min(l.Rate/l.Most, 1)
+	batch := max(l.Single.runs()/max(l.Full.runs(), 1e-9), 1.0001)
+	share := (1 - 1/(1+(batch-1)*part)) / (1 - 1/batch)
+	between := func(single, full float64) float64 {
+		return single + (max(full, single/max(batch, 2))-single)*share // a larger rate never takes less
+	}
+	c := Cost{Core: between(l.Single.Core, l.Full.Core), Demands: slices.Clone(l.Full.Demands)}
+	for i := range c.Demands {
+		d, single := &c.Demands[i], l.Single.Demands[i]
+		d.Seconds, d.Runs = between(single.Seconds, d.Seconds), between(single.Runs, d.Runs)
+	}
+	return c
+}
+
+// runs are those of all versions for a request.
+func (c Cost) runs() (sum float64) {
+	for _, d := range c.Demands {
+		sum += d.Runs
+	}
+	return sum
 }
 
 // Situation is what a prediction is made of.
@@ -75,12 +107,12 @@ func Predict(s Situation) *admin.Capacity {
 			first.Detail, c.Factor)
 	}
 	for _, l := range s.Loads {
+		alone := Situation{Cores: s.Cores, Loads: []Load{{Profile: l.Profile, Rate: 1}}}
 		found := admin.CapacityFound{
-			Model: l.ID.Name, Version: l.ID.Version, Rate: l.Rate, Bound: 1000 * l.Bound, Core: 1000 * l.Core, Inputs: l.Inputs,
-			Alone: least(append(Situation{Cores: s.Cores, Loads: []Load{{Profile: l.Profile, Rate: 1}}}.instances(),
-				Situation{Cores: s.Cores, Loads: []Load{{Profile: l.Profile, Rate: 1}}}.cores())),
+			Model: l.ID.Name, Version: l.ID.Version, Rate: l.Rate, Bound: 1000 * l.Bound, Core: 1000 * l.cost().Core, Inputs: l.Inputs,
+			Alone: least(append(alone.instances(), alone.cores())),
 		}
-		if p99 := s.p99(l, 1); !math.IsInf(p99, 1) {
+		if p99 := s.p99(l); !math.IsInf(p99, 1) {
 			found.P99 = 1000 * p99
 		}
 		c.Models = append(c.Models, found)
@@ -107,18 +139,47 @@ func least(list []admin.CapacityResource) float64 {
 	return f
 }
 
+// times is the situation with all rates so many times what they are.
+func (s Situation) times(factor float64) Situation {
+	s.Loads = slices.Clone(s.Loads)
+	for i := range s.Loads {
+		s.Loads[i].Rate *= factor
+	}
+	return s
+}
+
+// mostFactor bounds the factors by which rates may grow.
+const mostFactor = 1e9
+
+// grown is the largest factor of all rates below most with which the situation is as holds wants; what holds is true of every
+// smaller factor, too.
+func (s Situation) grown(most float64, holds func(Situation) bool) float64 {
+	low, high := math.Log(1/mostFactor), math.Log(most)
+	if holds(s.times(most)) {
+		return most
+	}
+	for range 60 {
+		if mid := (low + high) / 2; holds(s.times(math.Exp(mid))) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return math.Exp(low)
+}
+
 // cores is what all loads need of the cores together.
 func (s Situation) cores() admin.CapacityResource {
 	busy := s.busy()
 	return admin.CapacityResource{
-		Name: "cores", Used: busy / float64(s.Cores), Factor: usable * float64(s.Cores) / busy,
-		Detail: fmt.Sprintf("%.2f of %d cores", busy, s.Cores),
+		Name: "cores", Used: busy / float64(s.Cores), Detail: fmt.Sprintf("%.2f of %d cores", busy, s.Cores),
+		Factor: s.grown(mostFactor, func(s Situation) bool { return s.busy() <= usable*float64(s.Cores) }),
 	}
 }
 
 func (s Situation) busy() (cores float64) {
 	for _, l := range s.Loads {
-		cores += l.Rate * l.Core
+		cores += l.Rate * l.cost().Core
 	}
 	return max(cores, 1e-9)
 }
@@ -151,7 +212,7 @@ func (s Situation) queues() map[string]*queue {
 		}
 	}
 	for _, l := range s.Loads {
-		for _, d := range l.Demands {
+		for _, d := range l.cost().Demands {
 			add("instances of "+d.ID.Name, d.Instances, l, d)
 			if d.Device != "" {
 				add(d.Device, 1, l, d)
@@ -170,7 +231,8 @@ func (s Situation) instances() (list []admin.CapacityResource) {
 			continue
 		}
 		list = append(list, admin.CapacityResource{
-			Name: name, Used: q.used(), Factor: usable / q.used(), Detail: fmt.Sprintf("%.2f of %d", q.seconds, max(q.servers, 1)),
+			Name: name, Used: q.used(), Detail: fmt.Sprintf("%.2f of %d", q.seconds, max(q.servers, 1)),
+			Factor: s.grown(mostFactor, func(s Situation) bool { return s.queues()[name].used() <= usable }),
 		})
 	}
 	return list
@@ -182,7 +244,7 @@ func (s Situation) latencies(most float64) (list []admin.CapacityResource) {
 		if l.Bound == 0 {
 			continue
 		}
-		now := s.p99(l, 1)
+		now := s.p99(l)
 		r := admin.CapacityResource{
 			Name: "p99 of " + l.ID.Name, Used: now / l.Bound,
 			Detail: fmt.Sprintf("%.1f ms of %.1f ms", 1000*now, 1000*l.Bound),
@@ -195,25 +257,17 @@ func (s Situation) latencies(most float64) (list []admin.CapacityResource) {
 			r.Used = l.Base / l.Bound
 			r.Detail = fmt.Sprintf("a request that waits for nothing takes %.1f ms, and %.1f ms are wanted", 1000*l.Base, 1000*l.Bound)
 		default:
-			low, high := 0.0, most/usable
-			for range 50 { // the p99 grows with the factor
-				if mid := (low + high) / 2; s.p99(l, mid) <= l.Bound {
-					low = mid
-				} else {
-					high = mid
-				}
-			}
-			r.Factor = max(low, 1e-6)
+			r.Factor = max(s.grown(most/usable, func(s Situation) bool { return s.p99(l) <= l.Bound }), 1e-6)
 		}
 		list = append(list, r)
 	}
 	return list
 }
 
-// p99 predicts the time that 99 % of a load's requests take when all rates are so many times what they are; infinite where
-// the queue grows without end. In each queue of its way a request waits behind the cores or its instances, whichever is
-// longer, as one of many random arrivals does whose runs are as long as those of the mix.
-func (s Situation) p99(l Load, factor float64) float64 {
+// p99 predicts the time that 99 % of a load's requests take; infinite where the queue grows without end. In each queue of its
+// way a request waits behind the cores or its instances, whichever is longer, as one of many random arrivals does whose runs
+// are as long as those of the mix.
+func (s Situation) p99(l Load) float64 {
 	mix := queue{servers: s.Cores, seconds: s.busy()}
 	queues := s.queues()
 	for _, q := range queues {
@@ -222,13 +276,13 @@ func (s Situation) p99(l Load, factor float64) float64 {
 			mix.moment += q.moment
 		}
 	}
-	longest := mix.wait(factor)
-	for _, d := range l.Demands {
+	longest := mix.wait()
+	for _, d := range l.Full.Demands {
 		if q := queues["instances of "+d.ID.Name]; q != nil {
-			longest = max(longest, q.wait(factor))
+			longest = max(longest, q.wait())
 		}
 		if q := queues[d.Device]; q != nil && d.Device != "" {
-			longest = max(longest, q.wait(factor))
+			longest = max(longest, q.wait())
 		}
 	}
 	return l.Base + float64(max(l.Steps, 1))*longest
@@ -236,8 +290,8 @@ func (s Situation) p99(l Load, factor float64) float64 {
 
 // wait is the time that 99 % of the arrivals wait at most: the tail of a queue of n servers, exponential, whose mean is that
 // of Erlang's formula, corrected for the lengths of the runs by Lee and Longton.
-func (q queue) wait(factor float64) float64 {
-	used, n := factor*q.used(), max(q.servers, 1)
+func (q queue) wait() float64 {
+	used, n := q.used(), max(q.servers, 1)
 	switch {
 	case q.runs <= 0 || used <= 0:
 		return 0

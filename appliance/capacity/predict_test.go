@@ -13,10 +13,14 @@ import (
 // model is a load of runs of so many milliseconds on one core.
 func model(name string, rate, ms float64, instances int) capacity.Load {
 	id := edgewise.ModelID{Name: name, Version: 1}
-	return capacity.Load{Rate: rate, Profile: capacity.Profile{
-		ID: id, Core: ms / 1000, Base: ms / 1000, Steps: 1,
-		Demands: []capacity.Demand{{ID: id, Seconds: ms / 1000, Runs: 1, Instances: instances}},
-	}}
+	return always(rate, 1, capacity.Cost{
+		Core: ms / 1000, Demands: []capacity.Demand{{ID: id, Seconds: ms / 1000, Runs: 1, Instances: instances}},
+	}, id)
+}
+
+// always is a load whose requests take the same at all rates.
+func always(rate float64, steps int, c capacity.Cost, id edgewise.ModelID) capacity.Load {
+	return capacity.Load{Rate: rate, Profile: capacity.Profile{ID: id, Single: c, Full: c, Most: 1, Base: c.Core, Steps: steps}}
 }
 
 func bounded(l capacity.Load, ms float64) capacity.Load {
@@ -25,12 +29,13 @@ func bounded(l capacity.Load, ms float64) capacity.Load {
 }
 
 func TestWhatBreaksFirst(t *testing.T) {
-	gpu := model("g", 50, 10, 2)
-	gpu.Core, gpu.Demands[0].Device = 0.0001, "gpu:0"
-	pipeline := capacity.Load{Rate: 10, Profile: capacity.Profile{
-		ID: edgewise.ModelID{Name: "pipeline", Version: 1}, Core: 0.03, Base: 0.03, Steps: 2,
-		Demands: []capacity.Demand{{ID: edgewise.ModelID{Name: "a", Version: 1}, Seconds: 0.02, Runs: 2, Instances: 1}},
-	}}
+	g, a := edgewise.ModelID{Name: "g", Version: 1}, edgewise.ModelID{Name: "a", Version: 1}
+	gpu := always(50, 1, capacity.Cost{
+		Core: 0.0001, Demands: []capacity.Demand{{ID: g, Seconds: 0.01, Runs: 1, Instances: 2, Device: "gpu:0"}},
+	}, g)
+	pipeline := always(10, 2, capacity.Cost{
+		Core: 0.03, Demands: []capacity.Demand{{ID: a, Seconds: 0.02, Runs: 2, Instances: 1}},
+	}, edgewise.ModelID{Name: "pipeline", Version: 1})
 	for _, c := range []struct {
 		name     string
 		feasible bool
@@ -73,6 +78,36 @@ func TestWhatBreaksFirst(t *testing.T) {
 				t.Errorf("%q does not name %s", got.Sentence, c.breaks)
 			}
 		})
+	}
+}
+
+// TestBatchesGrowWithTheRate asks about a model whose run takes 6 ms and 2 ms for each of at most eight rows.
+func TestBatchesGrowWithTheRate(t *testing.T) {
+	id := edgewise.ModelID{Name: "a", Version: 1}
+	cost := func(rows float64) capacity.Cost {
+		seconds := 0.002 + 0.006/rows
+		return capacity.Cost{Core: seconds, Demands: []capacity.Demand{{ID: id, Seconds: seconds, Runs: 1 / rows, Instances: 2}}}
+	}
+	l := capacity.Load{Profile: capacity.Profile{ID: id, Single: cost(1), Full: cost(8), Most: 2 / cost(8).Core, Base: 0.008, Steps: 1}}
+	used := 0.0
+	for _, c := range []struct{ rate, core float64 }{
+		{l.Most / 1000, 7.96}, {l.Most / 7, 5}, {l.Most / 2, 2 + 6/4.5}, {l.Most, 2.75}, {2 * l.Most, 2.75},
+	} {
+		l.Rate = c.rate
+		got := capacity.Predict(capacity.Situation{Cores: 2, Loads: []capacity.Load{l}})
+		if core := got.Models[0].Core; math.Abs(core-c.core) > 0.01 {
+			t.Errorf("at %.0f/s a request takes %.3f ms of a core, want %.3f", c.rate, core, c.core)
+		}
+		if alone := got.Models[0].Alone; alone < 0.9*l.Most || alone > l.Most {
+			t.Errorf("alone it carries %.0f/s, and %.0f/s were measured", alone, l.Most)
+		}
+		for _, r := range got.Resources {
+			if want := l.Most * 0.95; r.Name == "cores" && (r.Used <= used || c.rate*r.Factor < 0.9*want || c.rate*r.Factor > l.Most) {
+				t.Errorf("at %.0f/s the cores are used to %.2f, after %.2f, and up at %.2f times the rate", c.rate, r.Used, used, r.Factor)
+			} else if r.Name == "cores" {
+				used = r.Used
+			}
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 // How a model is measured.
 const (
 	warmTime     = 300 * time.Millisecond
+	singleTime   = time.Second             // with as many requests in progress as cores
 	profileTime  = 1500 * time.Millisecond // with more requests than it can answer
 	leastAnswers = 20                      // or else three times the time
 	mostCallers  = 128
@@ -72,47 +73,64 @@ func (c *Capacities) profile(ctx context.Context, v *edgewise.Version, s *load.S
 	return p, nil
 }
 
-// measure sends a model first one request after the other, and then more than it can answer.
+// measure sends a model first one request after the other, then as many as there are cores, and then more than it can answer.
 func (c *Capacities) measure(ctx context.Context, v *edgewise.Version, s *load.Source) (*Profile, error) {
-	alone, err := saturate(ctx, s, 1, warmTime)
-	if err != nil {
-		return nil, err
-	}
 	callers := min(max(4*c.config.Cores, 2*int(v.Model.MaxBatchSize)), mostCallers)
 	if _, err := saturate(ctx, s, callers, warmTime); err != nil {
 		return nil, err
 	}
-	leaves := c.leaves(v)
-	before, began := c.statistics(leaves), c.config.Time()
-	answers := 0
-	for range 3 {
-		t, err := saturate(ctx, s, callers, profileTime)
-		if err != nil {
-			return nil, err
-		}
-		if answers += len(t.took); answers >= leastAnswers {
-			break
-		}
+	alone, err := saturate(ctx, s, 1, warmTime)
+	if err != nil {
+		return nil, err
 	}
-	if answers == 0 {
-		return nil, edgewise.Errorf("capacity.measure", edgewise.Unavailable, "model %v answered no request in %v", v.ID, 3*profileTime)
+	p := &Profile{ID: v.ID, Steps: max(len(v.Model.Pins()), 1)}
+	if p.Single, _, err = c.cost(ctx, v, s, c.config.Cores, singleTime); err != nil {
+		return nil, err
 	}
-	p := &Profile{ID: v.ID, Steps: max(len(v.Model.Pins()), 1), Core: (c.config.Time() - began).Seconds() / float64(answers)}
+	var full *times
+	if p.Full, full, err = c.cost(ctx, v, s, callers, profileTime); err != nil {
+		return nil, err
+	}
 	chain := 0.0
-	for i, now := range c.statistics(leaves) {
-		d := Demand{ID: leaves[i], Instances: 1, Device: strings.TrimPrefix(c.config.Device(leaves[i]), "cpu")}
-		d.Seconds = (busy(now) - busy(before[i])) / float64(answers)
-		d.Runs = float64(now.ExecutionCount-before[i].ExecutionCount) / float64(answers)
-		if of, _, err := c.config.Version(leaves[i]); err == nil {
-			d.Instances = of.Model.Concurrency(c.config.Cores).Instances
-		}
+	for _, d := range p.Full.Demands {
 		if d.Runs > 0 {
 			chain += d.Seconds / d.Runs
 		}
-		p.Demands = append(p.Demands, d)
 	}
+	p.Most = float64(len(full.took)) / full.lasted.Seconds()
 	p.Base = max(alone.quantile(0.5)/1000, chain)
 	return p, nil
+}
+
+// cost measures what a request of so many callers takes. Errors: Unavailable when none is answered.
+func (c *Capacities) cost(ctx context.Context, v *edgewise.Version, s *load.Source, callers int, d time.Duration) (Cost, *times, error) {
+	leaves := c.leaves(v)
+	before, began, all := c.statistics(leaves), c.config.Time(), &times{}
+	for range 3 {
+		t, err := saturate(ctx, s, callers, d)
+		if err != nil {
+			return Cost{}, nil, err
+		}
+		all.took, all.lasted = append(all.took, t.took...), all.lasted+t.lasted
+		if len(all.took) >= leastAnswers {
+			break
+		}
+	}
+	answers := float64(len(all.took))
+	if answers == 0 {
+		return Cost{}, nil, edgewise.Errorf("capacity.measure", edgewise.Unavailable, "model %v answered no request in %v", v.ID, 3*d)
+	}
+	cost := Cost{Core: (c.config.Time() - began).Seconds() / answers}
+	for i, now := range c.statistics(leaves) {
+		d := Demand{ID: leaves[i], Instances: 1, Device: strings.TrimPrefix(c.config.Device(leaves[i]), "cpu")}
+		d.Seconds = (busy(now) - busy(before[i])) / answers
+		d.Runs = float64(now.ExecutionCount-before[i].ExecutionCount) / answers
+		if of, _, err := c.config.Version(leaves[i]); err == nil {
+			d.Instances = of.Model.Concurrency(c.config.Cores).Instances
+		}
+		cost.Demands = append(cost.Demands, d)
+	}
+	return cost, all, nil
 }
 
 func (c *Capacities) statistics(ids []edgewise.ModelID) []edgewise.Statistics {
