@@ -383,14 +383,15 @@ func (r *replicas) largeTensors(t *testing.T) {
 	}
 }
 
-// manyTensors sends pictures from many clients at a time, which share the connections from the proxy to the boxes.
+// manyTensors sends pictures from many clients at a time: as often as shared connections from the proxy to the boxes were seen to
+// break.
 func (r *replicas) manyTensors(t *testing.T) {
 	shape, data := edgewise.Shape{1, 150_528}, make([]byte, 4*150_528)
 	var work sync.WaitGroup
 	for range 16 {
 		stub := r.stub()
 		work.Go(func() {
-			for range 20 {
+			for range 150 {
 				if a, err := inferRPC(stub, "echo", shape, data); err != nil || len(a.text) != len(data) {
 					t.Errorf("%s: %d bytes, %v", time.Now().Format("05.000"), len(a.text), err)
 					return
