@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -159,7 +160,14 @@ func TestModelsOfPyTorchAreServed(t *testing.T) {
 		title, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		return err != nil || !bytes.Contains(title, []byte("pytorch"))
 	})
-	slices.Sort(pids)
+	began := func(pid int) uint64 {
+		ticks, err := processes.Began(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ticks
+	}
+	slices.SortFunc(pids, func(a, b int) int { return cmp.Compare(began(a), began(b)) })
 	if len(pids) != 2*len(torchConfigs) {
 		t.Fatalf("the processes %v, want one and a spare one of each model", pids)
 	}

@@ -3,6 +3,7 @@ package processes
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,6 +31,21 @@ func Children(pid int) (pids []int, err error) {
 		}
 	}
 	return pids, nil
+}
+
+// Began returns when a process began, in ticks of the kernel's clock since the machine did. Numbers of processes tell nothing of
+// that: after the largest one comes a small one again.
+func Began(pid int) (ticks uint64, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	const state, began = 3, 22 // fields, from 1; the name before the state may have spaces
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) <= began-state {
+		return 0, fmt.Errorf("process %d: its status is %q", pid, text)
+	}
+	return strconv.ParseUint(fields[began-state], 10, 64)
 }
 
 // PrivateBytes returns the bytes of a process's private pages, those of ONNX Runtime's file apart.

@@ -44,3 +44,24 @@ func TestProcessorTimeIsThatOfAProcessAndItsChildren(t *testing.T) {
 		t.Error("a process that does not exist has used some")
 	}
 }
+
+func TestAProcessBeginsAfterItsParent(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "read x")
+	in, _ := cmd.StdinPipe()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	own, err := Began(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := Began(cmd.Process.Pid)
+	if err != nil || child < own || own == 0 {
+		t.Errorf("the child began at %d, this process at %d: %v", child, own, err)
+	}
+	_ = in.Close()
+	_ = cmd.Wait()
+	if _, err := Began(1 << 30); err == nil {
+		t.Error("a process that is not there has begun")
+	}
+}
