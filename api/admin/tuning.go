@@ -218,8 +218,9 @@ func (r *TuneReport) Describe(w io.Writer) {
 			fmt.Fprintf(w, "\n%s: %s\n", c.Name(), c.Reason)
 		}
 	}
-	inputs := strings.TrimSuffix(r.Inputs, "s") // golden, recorded or generated ones
-	fmt.Fprintf(w, "\nmeasured %s with %s inputs in %.0f s", r.Measured.Local().Format("2006-01-02 15:04:05"), inputs, r.Seconds)
+	inputs := strings.TrimSuffix(r.Inputs, "s") // "golden", "recorded" or "generated"
+	fmt.Fprintf(w, "\nmeasured %s with %s inputs in %.0f s", r.Measured.Local().Format("2006-01-02 15:04:05"), inputs,
+		r.Seconds)
 	if r.Paused >= 1 {
 		fmt.Fprintf(w, ", after %.0f s in which clients needed the machine", r.Paused)
 	}

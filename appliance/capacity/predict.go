@@ -47,14 +47,15 @@ type Load struct {
 	Bound float64 // seconds that 99 % of the requests may take; 0: none
 }
 
-// cost is what a request takes at the rate of the load. What a run takes beside its rows is shared by a batch, and batches grow
-// evenly with the part of Most that the rate is.
+// cost is what a request takes at the rate of the load. The requests of a batch share what a run takes beside its rows.
+// Batches are assumed to grow evenly with the rate, up to those of Full at Most.
 func (l Load) cost() Cost {
 	part := min(l.Rate/l.Most, 1)
 	batch := max(l.Single.runs()/max(l.Full.runs(), 1e-9), 1.0001)
 	share := (1 - 1/(1+(batch-1)*part)) / (1 - 1/batch)
 	between := func(single, full float64) float64 {
-		return single + (max(full, single/max(batch, 2))-single)*share // a larger rate never takes less
+		full = max(full, single/max(batch, 2)) // noise must not make a larger rate take less time in all
+		return single + (full-single)*share
 	}
 	c := Cost{Core: between(l.Single.Core, l.Full.Core), Demands: slices.Clone(l.Full.Demands)}
 	for i := range c.Demands {
@@ -109,7 +110,8 @@ func Predict(s Situation) *admin.Capacity {
 	for _, l := range s.Loads {
 		alone := Situation{Cores: s.Cores, Loads: []Load{{Profile: l.Profile, Rate: 1}}}
 		found := admin.CapacityFound{
-			Model: l.ID.Name, Version: l.ID.Version, Rate: l.Rate, Bound: 1000 * l.Bound, Core: 1000 * l.cost().Core, Inputs: l.Inputs,
+			Model: l.ID.Name, Version: l.ID.Version, Rate: l.Rate, Bound: 1000 * l.Bound, Inputs: l.Inputs,
+			Core:  1000 * l.cost().Core,
 			Alone: least(append(alone.instances(), alone.cores())),
 		}
 		if p99 := s.p99(l); !math.IsInf(p99, 1) {
@@ -151,8 +153,8 @@ func (s Situation) times(factor float64) Situation {
 // mostFactor bounds the factors by which rates may grow.
 const mostFactor = 1e9
 
-// grown is the largest factor of all rates below most with which the situation is as holds wants; what holds is true of every
-// smaller factor, too.
+// grown is the largest factor, up to most, by which all rates can be multiplied while holds is true. Where holds is true of
+// one factor, it is true of every smaller one.
 func (s Situation) grown(most float64, holds func(Situation) bool) float64 {
 	low, high := math.Log(1/mostFactor), math.Log(most)
 	if holds(s.times(most)) {
@@ -264,9 +266,9 @@ func (s Situation) latencies(most float64) (list []admin.CapacityResource) {
 	return list
 }
 
-// p99 predicts the time that 99 % of a load's requests take; infinite where the queue grows without end. In each queue of its
-// way a request waits behind the cores or its instances, whichever is longer, as one of many random arrivals does whose runs
-// are as long as those of the mix.
+// p99 predicts the time that 99 % of a load's requests take; infinite where the queue grows without end. In each queue of
+// its way a request waits behind the cores or its instances, whichever is longer, as one of many random arrivals does whose
+// runs are as long as those of the mix.
 func (s Situation) p99(l Load) float64 {
 	mix := queue{servers: s.Cores, seconds: s.busy()}
 	queues := s.queues()

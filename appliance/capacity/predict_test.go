@@ -20,7 +20,9 @@ func model(name string, rate, ms float64, instances int) capacity.Load {
 
 // always is a load whose requests take the same at all rates.
 func always(rate float64, steps int, c capacity.Cost, id edgewise.ModelID) capacity.Load {
-	return capacity.Load{Rate: rate, Profile: capacity.Profile{ID: id, Single: c, Full: c, Most: 1, Base: c.Core, Steps: steps}}
+	return capacity.Load{Rate: rate, Profile: capacity.Profile{
+		ID: id, Single: c, Full: c, Most: 1, Base: c.Core, Steps: steps,
+	}}
 }
 
 func bounded(l capacity.Load, ms float64) capacity.Load {
@@ -86,9 +88,13 @@ func TestBatchesGrowWithTheRate(t *testing.T) {
 	id := edgewise.ModelID{Name: "a", Version: 1}
 	cost := func(rows float64) capacity.Cost {
 		seconds := 0.002 + 0.006/rows
-		return capacity.Cost{Core: seconds, Demands: []capacity.Demand{{ID: id, Seconds: seconds, Runs: 1 / rows, Instances: 2}}}
+		return capacity.Cost{Core: seconds, Demands: []capacity.Demand{
+			{ID: id, Seconds: seconds, Runs: 1 / rows, Instances: 2},
+		}}
 	}
-	l := capacity.Load{Profile: capacity.Profile{ID: id, Single: cost(1), Full: cost(8), Most: 2 / cost(8).Core, Base: 0.008, Steps: 1}}
+	l := capacity.Load{Profile: capacity.Profile{
+		ID: id, Single: cost(1), Full: cost(8), Most: 2 / cost(8).Core, Base: 0.008, Steps: 1,
+	}}
 	used := 0.0
 	for _, c := range []struct{ rate, core float64 }{
 		{l.Most / 1000, 7.96}, {l.Most / 7, 5}, {l.Most / 2, 2 + 6/4.5}, {l.Most, 2.75}, {2 * l.Most, 2.75},
@@ -102,11 +108,14 @@ func TestBatchesGrowWithTheRate(t *testing.T) {
 			t.Errorf("alone it carries %.0f/s, and %.0f/s were measured", alone, l.Most)
 		}
 		for _, r := range got.Resources {
-			if want := l.Most * 0.95; r.Name == "cores" && (r.Used <= used || c.rate*r.Factor < 0.9*want || c.rate*r.Factor > l.Most) {
-				t.Errorf("at %.0f/s the cores are used to %.2f, after %.2f, and up at %.2f times the rate", c.rate, r.Used, used, r.Factor)
-			} else if r.Name == "cores" {
-				used = r.Used
+			if r.Name != "cores" {
+				continue
 			}
+			most := c.rate * r.Factor // requests a second with which the cores are used up
+			if r.Used <= used || most < 0.9*0.95*l.Most || most > l.Most {
+				t.Errorf("at %.0f/s the cores are used to %.2f, after %.2f, and used up at %.0f/s", c.rate, r.Used, used, most)
+			}
+			used = r.Used
 		}
 	}
 }

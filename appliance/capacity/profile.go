@@ -73,7 +73,8 @@ func (c *Capacities) profile(ctx context.Context, v *edgewise.Version, s *load.S
 	return p, nil
 }
 
-// measure sends a model first one request after the other, then as many as there are cores, and then more than it can answer.
+// measure sends a model first one request after the other, then as many at a time as there are cores, and then more than
+// it can answer.
 func (c *Capacities) measure(ctx context.Context, v *edgewise.Version, s *load.Source) (*Profile, error) {
 	callers := min(max(4*c.config.Cores, 2*int(v.Model.MaxBatchSize)), mostCallers)
 	if _, err := saturate(ctx, s, callers, warmTime); err != nil {
@@ -102,8 +103,11 @@ func (c *Capacities) measure(ctx context.Context, v *edgewise.Version, s *load.S
 	return p, nil
 }
 
-// cost measures what a request of so many callers takes. Errors: Unavailable when none is answered.
-func (c *Capacities) cost(ctx context.Context, v *edgewise.Version, s *load.Source, callers int, d time.Duration) (Cost, *times, error) {
+// cost measures what a request takes while so many are in progress, for d, and up to three times as long where few are
+// answered. Errors: Unavailable when none is answered, those of saturate.
+func (c *Capacities) cost(
+	ctx context.Context, v *edgewise.Version, s *load.Source, callers int, d time.Duration,
+) (Cost, *times, error) {
 	leaves := c.leaves(v)
 	before, began, all := c.statistics(leaves), c.config.Time(), &times{}
 	for range 3 {
@@ -118,7 +122,8 @@ func (c *Capacities) cost(ctx context.Context, v *edgewise.Version, s *load.Sour
 	}
 	answers := float64(len(all.took))
 	if answers == 0 {
-		return Cost{}, nil, edgewise.Errorf("capacity.measure", edgewise.Unavailable, "model %v answered no request in %v", v.ID, 3*d)
+		return Cost{}, nil, edgewise.Errorf("capacity.cost", edgewise.Unavailable, "model %v answered no request in %v",
+			v.ID, 3*d)
 	}
 	cost := Cost{Core: (c.config.Time() - began).Seconds() / answers}
 	for i, now := range c.statistics(leaves) {

@@ -13,8 +13,8 @@ import (
 
 // current is what the current configuration of a part shows when it is loaded.
 type current struct {
-	took        time.Duration // for the samples, as a part of an ensemble
-	independent bool          // its rows do not depend on each other
+	took        time.Duration // by a part of an ensemble for all samples; 0 for a model alone
+	independent bool          // its rows are known not to depend on each other
 }
 
 // arrange loads the current configuration, and lists what is searched. Of an ensemble the parts are in the order of the
@@ -39,7 +39,8 @@ func (b *bench) arrange(ctx context.Context) error {
 	}
 	p.arrange()
 	if len(p.axes) == 0 {
-		return edgewise.Errorf("tune.arrange", edgewise.Unsupported, "ensemble %q: nothing of its models can be tuned", b.id.Name)
+		return edgewise.Errorf("tune.arrange", edgewise.Unsupported, "ensemble %q: nothing of its models can be tuned",
+			b.id.Name)
 	}
 	return nil
 }

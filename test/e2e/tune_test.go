@@ -80,9 +80,10 @@ func TestAModelIsTunedByWhatIsMeasuredAndTakenBack(t *testing.T) {
 // batcher would say that they do not.
 func TestATuningMergesNoRequestsThatTheBoxDoesNot(t *testing.T) {
 	b := serveReady(t, t.TempDir())
-	const onTwoGroups = "instance_group [ { count: 1 kind: KIND_CPU }, { count: 1 kind: KIND_CPU } ]\n" // cores are not searched
-	status, text := b.send(http.MethodPost, "/api/v1/models/series/versions?promote=true", described(centred("batch"), onTwoGroups),
-		"Content-Type", mimeTar)
+	// with two groups of instances cores are not searched
+	const twoGroups = "instance_group [ { count: 1 kind: KIND_CPU }, { count: 1 kind: KIND_CPU } ]\n"
+	status, text := b.send(http.MethodPost, "/api/v1/models/series/versions?promote=true",
+		described(centred("batch"), twoGroups), "Content-Type", mimeTar)
 	if status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}

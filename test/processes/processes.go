@@ -33,8 +33,8 @@ func Children(pid int) (pids []int, err error) {
 	return pids, nil
 }
 
-// Began returns when a process began, in ticks of the kernel's clock since the machine did. Numbers of processes tell nothing of
-// that: after the largest one comes a small one again.
+// Began returns when a process began, in ticks of the kernel's clock since the machine began. The order of process ids does
+// not tell: after the largest id the kernel gives small ones again.
 func Began(pid int) (ticks uint64, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
