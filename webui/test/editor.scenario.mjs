@@ -132,13 +132,23 @@ async function tidy({ visitor, page, begin, admin }) {
   await page.getByLabel('Step 5: gauge').waitFor();
   equal(await boxes(page), at, 'where the steps are after a reload');
 
-  // A step that the keyboard moves stays there, and undo takes it back.
+  // A step that the keyboard moves stays there, is never hidden, which would take the focus from it, and undo takes it back.
+  await page.locator('[data-id=s1]').evaluate((e) => {
+    window.hidden = 0;
+    new MutationObserver(() => (window.hidden += e.style.visibility === 'hidden')).observe(e, { attributes: true, attributeFilter: ['style'] });
+  });
   await page.locator('[data-id=s1]').focus();
   await page.keyboard.press('Enter');
   for (let i = 0; i < 3; i++) await page.keyboard.press('Shift+ArrowDown');
-  await until('the place to be stored', async () => (await admin.call('GET', `/drafts/${draft.id}`)).layout.places?.s1?.y === at.s1[1] + 60);
+  equal(await page.evaluate(() => document.activeElement.getAttribute('data-id')), 's1', 'what has the focus after the moves');
+  let stored;
+  await until(() => `s1 of ${JSON.stringify(at)} to be stored 60 lower, not as ${JSON.stringify(stored)}`, async () => {
+    stored = (await admin.call('GET', `/drafts/${draft.id}`)).layout;
+    return stored.places?.s1?.y === at.s1[1] + 60;
+  });
   for (let i = 0; i < 3; i++) await page.getByRole('button', { name: 'Undo' }).press('Enter');
   equal(await boxes(page), at, 'where the steps are after undo');
+  equal(await page.evaluate(() => window.hidden), 0, 'how often the step was hidden');
   await page.getByLabel('Step 2: gauge').hover();
   check(JSON.stringify(heap) !== JSON.stringify(at), 'the heap was tidy');
 }

@@ -21,12 +21,13 @@ export function check(good, text) {
 export function equal(got, want, text) {
   check(JSON.stringify(got) === JSON.stringify(want), `${text}: got ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
 }
+/** Waits until `look` finds something. `text` says what for, or is a function that says it once the wait is over. */
 export async function until(text, look, limit = patience) {
   const end = Date.now() + limit;
   for (;;) {
     const found = await look();
     if (found) return found;
-    if (Date.now() > end) throw new Error(`waited in vain for ${text}`);
+    if (Date.now() > end) throw new Error(`waited in vain for ${typeof text === 'function' ? text() : text}`);
     await new Promise((r) => setTimeout(r, 100));
   }
 }
