@@ -19,7 +19,7 @@ func (a *App) newInsight() *roofline.Insight {
 		Hardware: fmt.Sprintf("%s, %d cores", host.Processor("/"), cores), Logger: a.logger.With("part", "roofline"),
 	}), roofline.Models{
 		Version: a.manager.Version, Dir: a.store.Dir, Statistics: a.manager.Statistics, File: a.onnx.CountedFile,
-		Device: a.serving.Chosen, Latest: a.monitor.Requests.Inputs, Samples: a.tuningSamples,
+		Device: a.serving.Chosen, Latest: a.monitor.Requests.Inputs, Samples: a.known().Of,
 	})
 }
 
@@ -28,7 +28,7 @@ func (a *App) newCapacities() *capacity.Capacities {
 	return capacity.New(capacity.Config{
 		Infer: a.manager, Idle: a.monitor.Idle, Cores: coreCount(a.config), Memory: serving.ModelMemory(a.config),
 		Formats: a.formats, Record: a.registry.Record, Version: a.manager.Version, Ready: a.engine.VersionReady,
-		Statistics: a.manager.Statistics, Samples: a.tuningSamples, Device: a.serving.Chosen,
+		Statistics: a.manager.Statistics, Known: a.known(), Device: a.serving.Chosen,
 		Footprint: a.registry.Footprint, Time: func() time.Duration { return host.ProcessTime("/", os.Getpid()) },
 	})
 }

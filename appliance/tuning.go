@@ -4,12 +4,11 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/config"
-	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
+	"github.com/edgewise-ai/edgewise/appliance/load"
 	"github.com/edgewise-ai/edgewise/appliance/rollout"
 	"github.com/edgewise-ai/edgewise/appliance/tune"
+	"github.com/edgewise-ai/edgewise/appliance/warmup"
 )
-
-var _ administration.Tunings = (*tune.Tuner)(nil)
 
 // newTuner makes what tunes models.
 func (a *App) newTuner() *tune.Tuner {
@@ -17,24 +16,26 @@ func (a *App) newTuner() *tune.Tuner {
 		Documents: a.documents, Models: a.registry, Formats: a.formats, Cores: coreCount(a.config), MaxQueue: a.config.Engine.MaxQueue,
 		InProcess: a.config.Engine.Isolation != config.IsolationProcess, Machine: a.serving.Machine,
 		Device: a.serving.Chosen, Energy: a.hardware.Energy(),
-		Samples: a.tuningSamples, Idle: a.monitor.Idle, Logger: a.logger.With("part", "tune"),
+		Known: a.known(), Idle: a.monitor.Idle, Logger: a.logger.With("part", "tune"),
 		Changed: func(id edgewise.ModelID) {
 			a.publish("model", admin.ModelEvent{Model: id.Name, Version: id.Version, What: "tuning"})
 		},
 	})
 }
 
-// tuningSamples returns the goldens of a model, or requests that were recorded of it.
-func (a *App) tuningSamples(model string) ([]*edgewise.Request, []admin.CompareRule, string, error) {
-	list, rules, err := a.samples(model)
-	if err != nil || len(list) > 0 {
-		return list, rules, "goldens", err
+// known is where the requests come from that models are measured with.
+func (a *App) known() load.Known {
+	return load.Known{
+		Goldens: a.samples, Recorded: a.recordings.Samples,
+		Warmups: func(m *edgewise.Model, id edgewise.ModelID) ([]*edgewise.Request, error) {
+			dir, err := a.store.Dir(id)
+			if err != nil {
+				return nil, err
+			}
+			return warmup.Samples(m, dir)
+		},
 	}
-	return a.recordings.Samples(model, maxRecordedSamples), rules, "recorded", nil
 }
-
-// maxRecordedSamples bounds the recorded requests that a model is tuned with.
-const maxRecordedSamples = 8
 
 // acceptsModel reports why what services read in a model's parameters cannot be used. Errors: Invalid.
 func acceptsModel(m *edgewise.Model) error {

@@ -50,7 +50,7 @@ type CapacityFound struct {
 	Core    float64 `json:"core_ms"`            // core time of a request
 	Alone   float64 `json:"alone"`              // requests a second that the box carries of it alone
 	P99     float64 `json:"p99_ms,omitempty"`   // predicted; 0: more than the box carries
-	Inputs  string  `json:"inputs"`             // goldens, recorded or generated
+	Inputs  string  `json:"inputs"`             // FromGoldens and the others
 }
 
 // CapacityCheck is what came of a run at the rates.

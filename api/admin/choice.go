@@ -24,7 +24,7 @@ type Choice struct {
 	Reason     string            `json:"reason"`
 	Measured   time.Time         `json:"measured"`
 	Took       int64             `json:"took_ms"`
-	Inputs     string            `json:"inputs,omitempty"`    // goldens or generated
+	Inputs     string            `json:"inputs,omitempty"`    // FromGoldens, FromSignature or FromWarmup
 	Precision  string            `json:"precision,omitempty"` // that the version asks for in place of FP32: TF32, FP16, BF16 or INT8
 	Hardware   []string          `json:"hardware"`            // that it was measured on
 	Subject    string            `json:"subject"`             // digest of what was measured

@@ -104,6 +104,14 @@ type TuneSummary struct {
 	Stale    bool      `json:"stale"` // it does not hold on this machine
 }
 
+// Where the requests come from that a model is measured with.
+const (
+	FromGoldens   = "goldens"
+	FromRecorded  = "recorded"
+	FromSignature = "generated"
+	FromWarmup    = "warmup" // of its configuration
+)
+
 // TuneReport is what a tuning has found.
 type TuneReport struct {
 	Base       int64           `json:"base"`    // the version that was tuned
@@ -113,7 +121,7 @@ type TuneReport struct {
 	Gain       float64         `json:"gain"`             // how many times as good as the base it is
 	Reason     string          `json:"reason,omitempty"` // why there is no new version, or it is not live
 	Rate       float64         `json:"rate"`             // requests per second at which latencies were compared
-	Inputs     string          `json:"inputs"`           // goldens, recorded or generated
+	Inputs     string          `json:"inputs"`           // FromGoldens and the others
 	Hardware   []string        `json:"hardware"`         // that it holds for
 	Stale      string          `json:"stale,omitempty"`  // why it does not hold any more
 	Measured   time.Time       `json:"measured"`
@@ -218,7 +226,7 @@ func (r *TuneReport) Describe(w io.Writer) {
 			fmt.Fprintf(w, "\n%s: %s\n", c.Name(), c.Reason)
 		}
 	}
-	inputs := strings.TrimSuffix(r.Inputs, "s") // "golden", "recorded" or "generated"
+	inputs := strings.TrimSuffix(r.Inputs, "s") // "golden", "recorded", "generated" or "warmup"
 	fmt.Fprintf(w, "\nmeasured %s with %s inputs in %.0f s", r.Measured.Local().Format("2006-01-02 15:04:05"), inputs,
 		r.Seconds)
 	if r.Paused >= 1 {

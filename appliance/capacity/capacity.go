@@ -43,7 +43,7 @@ type Config struct {
 	Ready      func(id edgewise.ModelID) error
 	Statistics func(id edgewise.ModelID) (edgewise.Statistics, error)
 	Footprint  func(ctx context.Context, v *edgewise.Version) (manager.Footprint, error)
-	Samples    func(model string) ([]*edgewise.Request, []admin.CompareRule, string, error)
+	Known      load.Known
 	Device     func(id edgewise.ModelID) string // that it was measured to run best on; "" when it has no choice
 	Time       func() time.Duration             // of processors, that the box and its processes have had
 }

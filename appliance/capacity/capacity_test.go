@@ -15,6 +15,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/capacity"
 	"github.com/edgewise-ai/edgewise/appliance/idle"
+	"github.com/edgewise-ai/edgewise/appliance/load"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 )
 
@@ -73,9 +74,9 @@ func (m *machine) capacities() *capacity.Capacities {
 		Footprint: func(context.Context, *edgewise.Version) (manager.Footprint, error) {
 			return manager.Footprint{Bytes: 1 << 20}, nil
 		},
-		Samples: func(string) ([]*edgewise.Request, []admin.CompareRule, string, error) {
-			return []*edgewise.Request{{Inputs: []edgewise.Tensor{{Name: "x"}}}}, nil, "goldens", nil
-		},
+		Known: load.Known{Goldens: func(string) ([]*edgewise.Request, []admin.CompareRule, error) {
+			return []*edgewise.Request{{Inputs: []edgewise.Tensor{{Name: "x"}}}}, nil, nil
+		}},
 		Device: func(edgewise.ModelID) string { return "cpu" },
 		Time: func() time.Duration {
 			m.mu.Lock()

@@ -20,14 +20,10 @@ const (
 	mostCallers  = 128
 )
 
-// source finds requests that a model answers: its goldens, recorded ones, or one that is made up. Error: Unsupported.
+// source finds requests that a model answers, and says where they come from. Error: Unsupported.
 func (c *Capacities) source(ctx context.Context, v *edgewise.Version) (*load.Source, string, error) {
-	given, _, origin, err := c.config.Samples(v.ID.Name)
-	if err != nil {
-		return nil, "", err
-	}
 	s := &load.Source{Infer: c.config.Infer.Infer, Sequences: v.Model.SequenceBatching != nil}
-	samples, generated, err := load.Choose(ctx, v.Model, v.ID, given, func(ctx context.Context, r *edgewise.Request) error {
+	chosen, err := c.config.Known.Choose(ctx, v.Model, v.ID, func(ctx context.Context, r *edgewise.Request) error {
 		s.Samples = []*edgewise.Request{r}
 		return s.Send(ctx)
 	})
@@ -35,13 +31,10 @@ func (c *Capacities) source(ctx context.Context, v *edgewise.Version) (*load.Sou
 	case ctx.Err() != nil:
 		return nil, "", edgewise.Errorf("capacity.source", edgewise.KindOf(ctx.Err()), "%w", ctx.Err())
 	case err != nil:
-		return nil, "", edgewise.Errorf("capacity.source", edgewise.Unsupported, "model %q cannot be measured: %w; add a golden",
-			v.ID.Name, err)
+		return nil, "", edgewise.Errorf("capacity.source", edgewise.KindOf(err), "model %q cannot be measured: %w", v.ID.Name, err)
 	}
-	if s.Samples = samples; generated {
-		origin = "generated"
-	}
-	return s, origin, nil
+	s.Samples = chosen.Requests
+	return s, chosen.Origin, nil
 }
 
 // profile returns what was measured of a version, or measures it.

@@ -186,7 +186,7 @@ func leftOut(b *admin.Bound) {
 		b.Unsaid = append(b.Unsaid, fmt.Sprintf("%.0f %% of the operations are on integers of 8 bits, which may be faster than FP32",
 			100*b.Work.Integer/b.Work.Operations))
 	}
-	if b.Work.Inputs == "generated" {
+	if b.Work.Inputs == admin.FromSignature {
 		b.Unsaid = append(b.Unsaid, "the shapes are those of a request that was made up: no client's request is known")
 	}
 	if b.Share > 1.1 {

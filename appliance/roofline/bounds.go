@@ -11,6 +11,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/load"
 	"github.com/edgewise-ai/edgewise/appliance/sched/trial"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/onnxfile"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/work"
@@ -33,8 +34,8 @@ type Models struct {
 	Statistics func(id edgewise.ModelID) (edgewise.Statistics, error)
 	// File reads an ONNX model to count its work. Error: Unsupported for other models.
 	File func(dir string, m *edgewise.Model) (*onnxfile.File, error)
-	// Samples returns requests to a model, and where they come from.
-	Samples func(model string) ([]*edgewise.Request, []admin.CompareRule, string, error)
+	// Samples returns requests to a model that are known.
+	Samples func(model string) (load.Samples, error)
 	// Latest returns the inputs of the latest request of a client to a version that is still known; nil when there is none.
 	Latest func(id edgewise.ModelID) []admin.Tensor
 	// Device names the device that a version was measured to run best on, "" when it has no choice.
@@ -86,11 +87,11 @@ func (i *Insight) Bound(ctx context.Context, id edgewise.ModelID) (*admin.Bound,
 
 // count counts the work of a run of one row of a version, once for the shapes of its inputs.
 func (i *Insight) count(ctx context.Context, v *edgewise.Version) (*counted, error) {
-	samples, _, origin, err := i.models.Samples(v.ID.Name)
+	samples, err := i.models.Samples(v.ID.Name)
 	if err != nil {
 		return nil, err
 	}
-	inputs, origin := inputsOf(v, samples, origin)
+	inputs, origin := inputsOf(v, samples)
 	if latest := i.models.Latest(v.ID); latest != nil {
 		inputs, origin = latestOf(inputs, latest), "clients"
 	}
@@ -160,12 +161,13 @@ func keyOf(inputs map[string]work.Input) string {
 }
 
 // inputsOf are the inputs of a sample, or of a request that is made up.
-func inputsOf(v *edgewise.Version, samples []*edgewise.Request, origin string) (map[string]work.Input, string) {
+func inputsOf(v *edgewise.Version, samples load.Samples) (map[string]work.Input, string) {
 	var tensors []edgewise.Tensor
-	if len(samples) > 0 {
-		tensors = samples[0].Inputs
+	origin := samples.Origin
+	if len(samples.Requests) > 0 {
+		tensors = samples.Requests[0].Inputs
 	} else {
-		origin = "generated"
+		origin = admin.FromSignature
 		fill := trial.Random(rand.New(rand.NewPCG(1, 2)), trial.Range{Low: -1, High: 1, Integers: 2})
 		tensors, _ = trial.Inputs(v.Model, trial.Size{Rows: 1, Open: openSize, Bytes: sampleBytes}, fill)
 	}

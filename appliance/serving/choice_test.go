@@ -24,6 +24,7 @@ type simulated struct {
 	off     float64       // by how much its answers are wrong
 	hangs   bool          // its loads take for ever
 	refuses error         // of its loads
+	shy     bool          // it fails on numbers below 0
 }
 
 // bench is a machine with simulated devices, and the backend that loads versions there.
@@ -95,6 +96,11 @@ type working struct {
 }
 
 func (w *working) Run(ctx context.Context, in []edgewise.Tensor, _ []string, _ edgewise.RunOptions) (*edgewise.Result, error) {
+	for at := 0; w.shy && at < len(in[0].Data); at += 4 {
+		if scalar.Float(edgewise.FP32, in[0].Data[at:]) < 0 {
+			return nil, errors.New("a number below 0")
+		}
+	}
 	select {
 	case <-time.After(w.row * time.Duration(in[0].Shape[0])):
 	case <-ctx.Done():
@@ -357,6 +363,25 @@ func TestGoldensAreWhatAVersionIsMeasuredWith(t *testing.T) {
 		}
 		if fmt.Sprint(rows) != "[2 8]" {
 			t.Error("measured with", rows, "rows")
+		}
+	})
+}
+
+// TestAWarmupIsWhatAVersionIsMeasuredWithThatTakesNoRandomTensors: those hold numbers below 0, the warm-up's do not.
+func TestAWarmupIsWhatAVersionIsMeasuredWithThatTakesNoRandomTensors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newBench(simulated{row: slow, shy: true}, simulated{row: fast, shy: true})
+		v := openVersion(edgewise.KindAuto)
+		found, _, err := w.load(t, w.loader(), v)
+		if err != nil || found.Device != "cpu" || !strings.Contains(found.Reason, "a number below 0") {
+			t.Fatalf("without a warm-up: %+v, %v", found, err)
+		}
+		v.Model.ModelWarmup = []edgewise.ModelWarmup{{Name: "w", BatchSize: 2, Inputs: map[string]edgewise.WarmupInput{
+			"x": {DataType: edgewise.FP32, Dims: edgewise.Shape{2}, ZeroData: true},
+		}}}
+		found, _, err = w.load(t, w.loader(), v)
+		if err != nil || found.Device != "gpu:0" || found.Inputs != admin.FromWarmup {
+			t.Errorf("%+v, %v", found, err)
 		}
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 	"github.com/edgewise-ai/edgewise/appliance/sched/ratelimit"
 	"github.com/edgewise-ai/edgewise/appliance/sched/sequence"
+	"github.com/edgewise-ai/edgewise/appliance/warmup"
 	"github.com/edgewise-ai/edgewise/ensemble"
 )
 
@@ -178,7 +179,7 @@ func (t *load) warm(ctx context.Context, fresh unannounced) (unverified string, 
 	if warming, ok := t.followers.Load(t.version.ID); ok {
 		warming.(func())()
 	}
-	requests, err := warmupRequests(t.version.Model, t.dir)
+	requests, err := warmup.Requests(t.version.Model, t.dir)
 	if err != nil {
 		return "", err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 	"github.com/edgewise-ai/edgewise/appliance/sched/sequence"
 	"github.com/edgewise-ai/edgewise/appliance/sched/trial"
+	"github.com/edgewise-ai/edgewise/appliance/warmup"
 )
 
 // candidate is a version that is loaded on one kind of device to be measured there.
@@ -92,7 +93,8 @@ const (
 // sampleSizes are tried in turn for dimensions of variable size, until the model takes one.
 var sampleSizes = []int64{32, 8, 1}
 
-// sampler makes the requests that a version is measured with: goldens of its model, or tensors of its signature.
+// sampler makes the requests that a version is measured with: goldens of its model, or tensors of its signature, or those of its
+// warm-up.
 type sampler struct {
 	*load
 	model   plain
@@ -101,7 +103,7 @@ type sampler struct {
 	rules   []admin.CompareRule
 }
 
-// read gets the goldens that suit the version's signature.
+// read gets the goldens of the version's model.
 func (s *sampler) read() error {
 	s.model = instanceModel(s.version.Model)
 	s.checker = sched.NewChecker(s.model.Model)
@@ -109,35 +111,58 @@ func (s *sampler) read() error {
 		return nil
 	}
 	requests, rules, err := s.config.Trial.Goldens(s.version.ID.Name)
-	s.rules = rules
+	s.rules, s.goldens = rules, s.suitable(requests)
+	return err
+}
+
+// suitable returns the inputs of those requests that suit the version's signature, within the bounds.
+func (s *sampler) suitable(requests []*edgewise.Request) (list [][]edgewise.Tensor) {
 	left := sampleBytes
 	for _, r := range requests {
 		inputs, refused := s.checker.Inputs(r)
-		if left -= bytesOf(inputs); refused == nil && left >= 0 && len(s.goldens) < maxGoldens {
-			s.goldens = append(s.goldens, inputs)
+		if left -= bytesOf(inputs); refused == nil && left >= 0 && len(list) < maxGoldens {
+			list = append(list, inputs)
 		}
 	}
-	return err
+	return list
 }
 
 // samples makes the requests and finds out on the CPU what the model takes.
 func (s *sampler) samples(ctx context.Context, cpu measure.Subject) ([]measure.Sample, string, error) {
-	if len(s.goldens) == 0 {
-		return s.generated(ctx, cpu)
+	if len(s.goldens) > 0 {
+		list, err := s.given(ctx, cpu, s.goldens)
+		return list, admin.FromGoldens, err
 	}
-	var list []measure.Sample
-	for i, inputs := range s.goldens {
-		list = append(list, measure.Sample{Rows: s.rowsOf(inputs), Timed: i == 0, Inputs: inputs})
+	list, refused := s.generated(ctx, cpu)
+	if refused == nil {
+		return list, admin.FromSignature, nil
 	}
-	took, err := clock(ctx, cpu, s.goldens[0])
+	requests, err := warmup.Samples(s.version.Model, s.dir)
 	if err != nil {
 		return nil, "", err
+	}
+	if declared := s.suitable(requests); len(declared) > 0 {
+		list, err = s.given(ctx, cpu, declared)
+		return list, admin.FromWarmup, err
+	}
+	return nil, "", refused
+}
+
+// given makes samples of requests, and one of many rows of the first.
+func (s *sampler) given(ctx context.Context, cpu measure.Subject, requests [][]edgewise.Tensor) ([]measure.Sample, error) {
+	var list []measure.Sample
+	for i, inputs := range requests {
+		list = append(list, measure.Sample{Rows: s.rowsOf(inputs), Timed: i == 0, Inputs: inputs})
+	}
+	took, err := clock(ctx, cpu, requests[0])
+	if err != nil {
+		return nil, err
 	}
 	first := list[0]
 	if times := s.batch(bytesOf(first.Inputs), took, first.Rows) / max(first.Rows, 1); times > 1 {
 		list = append(list, measure.Sample{Rows: times * first.Rows, Timed: true, Inputs: repeated(first.Inputs, times)})
 	}
-	return list, "goldens", nil
+	return list, nil
 }
 
 func (s *sampler) rowsOf(inputs []edgewise.Tensor) int {
@@ -159,7 +184,7 @@ func repeated(inputs []edgewise.Tensor, times int) []edgewise.Tensor {
 }
 
 // generated makes random tensors of the model's signature.
-func (s *sampler) generated(ctx context.Context, cpu measure.Subject) ([]measure.Sample, string, error) {
+func (s *sampler) generated(ctx context.Context, cpu measure.Subject) ([]measure.Sample, error) {
 	random := rand.New(rand.NewPCG(1, 2))
 	tensors := func(rows int, open int64, within trial.Range) ([]edgewise.Tensor, error) {
 		return s.checker.Trial(trial.Size{Rows: int64(rows), Open: open, Bytes: sampleBytes}, trial.Random(random, within))
@@ -169,7 +194,7 @@ func (s *sampler) generated(ctx context.Context, cpu measure.Subject) ([]measure
 	for _, open := range sampleSizes {
 		one, err := tensors(1, open, within)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		if _, err = clock(ctx, cpu, one); err != nil {
 			failed = err
@@ -177,7 +202,7 @@ func (s *sampler) generated(ctx context.Context, cpu measure.Subject) ([]measure
 		}
 		took, err := clock(ctx, cpu, one) // the first run of a shape may take longer
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		list := []measure.Sample{{Rows: 1, Timed: true, Inputs: one}}
 		if rows := s.batch(bytesOf(one), took, 1); rows > 1 {
@@ -190,9 +215,9 @@ func (s *sampler) generated(ctx context.Context, cpu measure.Subject) ([]measure
 				list = append(list, measure.Sample{Rows: 1, Inputs: more})
 			}
 		}
-		return list, "generated", nil
+		return list, nil
 	}
-	return nil, "", fmt.Errorf("the model takes no random inputs: %w", failed)
+	return nil, fmt.Errorf("the model takes no random inputs: %w", failed)
 }
 
 // batch is how many rows a batch has that is measured: as many as the model takes, a power of two where time or memory

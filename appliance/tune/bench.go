@@ -190,14 +190,9 @@ func (s *session) refer(ctx context.Context) error {
 	return nil
 }
 
-// choose returns goldens or recorded requests that the model answers, or a request of its signature.
+// choose returns requests that the model answers, and its answers.
 func (s *session) choose(ctx context.Context) (samples []*edgewise.Request, answers [][]edgewise.Tensor, err error) {
-	given, rules, origin, err := s.config.Samples(s.id.Name)
-	if err != nil {
-		return nil, nil, err
-	}
-	s.rules = rules
-	samples, generated, err := load.Choose(ctx, s.model, s.id, given, func(ctx context.Context, r *edgewise.Request) error {
+	chosen, err := s.config.Known.Choose(ctx, s.model, s.id, func(ctx context.Context, r *edgewise.Request) error {
 		answer, err := s.ask(ctx, r)
 		if err == nil {
 			answers = append(answers, answer)
@@ -208,10 +203,8 @@ func (s *session) choose(ctx context.Context) (samples []*edgewise.Request, answ
 	case ctx.Err() != nil:
 		return nil, nil, context.Cause(ctx)
 	case err != nil:
-		return nil, nil, edgewise.Errorf("tune.choose", edgewise.Unsupported, "model %v cannot be tuned: %w; add a golden", s.id, err)
+		return nil, nil, edgewise.Errorf("tune.choose", edgewise.KindOf(err), "model %v cannot be tuned: %w", s.id, err)
 	}
-	if s.origin = origin; generated {
-		s.origin = "generated"
-	}
-	return samples, answers, nil
+	s.rules, s.origin = chosen.Rules, chosen.Origin
+	return chosen.Requests, answers, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/idle"
+	"github.com/edgewise-ai/edgewise/appliance/load"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 )
 
@@ -46,9 +47,8 @@ type Config struct {
 	Energy Energy
 	// Machine describes what versions of a format run on.
 	Machine func(f edgewise.Format) []string
-	// Samples returns requests to a model, as clients send them, how answers to them are compared, and where they come
-	// from: goldens or recorded.
-	Samples func(model string) (requests []*edgewise.Request, rules []admin.CompareRule, origin string, err error)
+	// Known is where requests to models are known from.
+	Known load.Known
 	// Idle tells when no client needs the machine.
 	Idle *idle.Watch
 	// Changed is called when a tuning was queued, has begun or has ended.

@@ -1,12 +1,15 @@
-package serving
+package warmup_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/warmup"
 )
 
 func TestWarmupRequests(t *testing.T) {
@@ -93,7 +96,7 @@ func TestWarmupRequests(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			m := &edgewise.Model{Name: "m", MaxBatchSize: test.maxBatch, ModelWarmup: []edgewise.ModelWarmup{test.warmup}}
-			requests, err := warmupRequests(m, dir)
+			requests, err := warmup.Requests(m, dir)
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) || edgewise.KindOf(err) != edgewise.Invalid {
 					t.Errorf("got %v, want %s", err, test.err)
@@ -108,5 +111,68 @@ func TestWarmupRequests(t *testing.T) {
 				t.Errorf("input %v of %d bytes, %v", in.Shape, len(in.Data), in.Check())
 			}
 		})
+	}
+}
+
+func TestSamplesAreRowsOfWarmups(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "warmup"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	words := edgewise.AppendElement(edgewise.AppendElement(nil, "first"), "second")
+	if err := os.WriteFile(filepath.Join(dir, "warmup", "words"), words, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	batch := edgewise.ModelWarmup{Name: "batch", BatchSize: 2, Count: 3, Inputs: map[string]edgewise.WarmupInput{
+		"words":  {DataType: edgewise.Bytes, Dims: edgewise.Shape{1}, InputDataFile: "words"},
+		"sound":  {DataType: edgewise.FP32, Dims: edgewise.Shape{3}, ZeroData: true},
+		"length": {DataType: edgewise.Int64, Dims: edgewise.Shape{1}, ZeroData: true},
+	}}
+	large := edgewise.ModelWarmup{Name: "large", BatchSize: 1, Inputs: map[string]edgewise.WarmupInput{
+		"sound": {DataType: edgewise.FP32, Dims: edgewise.Shape{4<<20 + 1}, ZeroData: true},
+	}}
+	m := &edgewise.Model{Name: "m", MaxBatchSize: 4, ModelWarmup: []edgewise.ModelWarmup{large, batch}}
+	samples, err := warmup.Samples(m, dir)
+	if err != nil || len(samples) != 1 || samples[0].ID != "batch" {
+		t.Fatalf("%d samples, %v", len(samples), err)
+	}
+	for _, in := range samples[0].Inputs {
+		if in.Shape[0] != 1 || in.Check() != nil {
+			t.Errorf("%s has shape %v: %v", in.Name, in.Shape, in.Check())
+		}
+		zeros := len(bytes.Trim(in.Data, "\x00")) == 0
+		switch in.Name {
+		case "words":
+			if string(in.Data[4:]) != "first" {
+				t.Errorf("words are %q", in.Data)
+			}
+		case "sound":
+			if zeros {
+				t.Error("the sound is zeros")
+			}
+		case "length":
+			if !zeros {
+				t.Error("the length is not what the warm-up says")
+			}
+		}
+	}
+	if in := batch.Inputs["sound"]; !in.ZeroData {
+		t.Error("the configuration was changed")
+	}
+
+	m.ModelWarmup = slices.Repeat([]edgewise.ModelWarmup{batch}, 9)
+	if samples, err = warmup.Samples(m, dir); err != nil || len(samples) != 8 {
+		t.Errorf("%d samples, %v", len(samples), err)
+	}
+	m.ModelWarmup = []edgewise.ModelWarmup{{Name: "lost", BatchSize: 1, Inputs: map[string]edgewise.WarmupInput{
+		"x": {DataType: edgewise.FP32, Dims: edgewise.Shape{1}, InputDataFile: "lost"},
+	}}}
+	if _, err = warmup.Samples(m, dir); edgewise.KindOf(err) != edgewise.Invalid {
+		t.Error(err)
+	}
+	batch.BatchSize = 3
+	m.ModelWarmup = []edgewise.ModelWarmup{batch}
+	if _, err = warmup.Samples(m, dir); edgewise.KindOf(err) != edgewise.Invalid {
+		t.Errorf("a file of two rows for a batch of three: %v", err)
 	}
 }

@@ -171,7 +171,14 @@ var layers = []layer{
 		[]string{"appliance/child", "appliance/document", "api/..."},
 		"backends in processes of their own share how these are started, confined and ended",
 	},
-	{"load", []string{"appliance/load"}, []string{"appliance/sched/trial"}, "a load is sent of requests that are made up"},
+	{
+		"warm-ups", []string{"appliance/warmup"}, []string{"appliance/modelconfig", "appliance/sched", "appliance/sched/trial", "store"},
+		"requests that a configuration declares are made of its words and of files of the version",
+	},
+	{
+		"load", []string{"appliance/load"}, []string{"api/admin", "appliance/sched/trial"},
+		"a load is sent of requests that are made up, or known from elsewhere",
+	},
 	{"tap", []string{"appliance/tap"}, []string{"appliance/blocks"}, "copies of requests are in blocks of memory"},
 	{
 		"examples",
@@ -233,7 +240,7 @@ var layers = []layer{
 			"api/...", "gpu/...", "sdk", "appliance/config", "appliance/document", "appliance/modelconfig",
 			"appliance/update/driver",
 			"appliance/update/helper", "appliance/compare", "appliance/example", "appliance/tap", "appliance/child", "appliance/compiled",
-			"appliance/runner", "appliance/external", "appliance/measure", "appliance/load",
+			"appliance/runner", "appliance/external", "appliance/measure", "appliance/load", "appliance/warmup",
 		}),
 		"services import parts, and use each other through interfaces that they declare: package appliance connects them",
 	},

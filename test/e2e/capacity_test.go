@@ -42,6 +42,7 @@ func TestWhatTheBoxCanCarryIsPredictedAndChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	contains(t, "the answer about a file", b.must("capacity", "--file", file), "feasible: ")
+	contains(t, "the answer about a model that takes no random numbers", b.must("capacity", "vad_stream=1"), "warmup")
 	b.refuses(2, []string{"ocr=5,p99=300ms"}, "capacity", "face")
 	b.refuses(3, []string{"nothing"}, "capacity", "nothing=1")
 	b.refuses(4, []string{"named twice"}, "capacity", "face=1", "face=2")

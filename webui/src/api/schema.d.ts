@@ -3095,7 +3095,7 @@ export interface components {
              * @description with which it was measured
              * @enum {string}
              */
-            inputs?: "goldens" | "generated";
+            inputs?: "goldens" | "generated" | "warmup";
             /**
              * @description that the configuration asks for in place of FP32
              * @enum {string}
@@ -3256,7 +3256,7 @@ export interface components {
                 alone: number;
                 /** @description predicted; missing when the box does not carry it */
                 p99_ms?: number;
-                /** @description goldens, recorded or generated */
+                /** @description goldens, recorded, generated or warmup */
                 inputs: string;
             }[];
             /** @description what the prediction does not know */
@@ -3376,7 +3376,7 @@ export interface components {
             /** @description requests per second at which latencies were compared */
             rate: number;
             /** @enum {string} */
-            inputs: "goldens" | "recorded" | "generated";
+            inputs: "goldens" | "recorded" | "generated" | "warmup";
             /** @description for which this holds */
             hardware: string[];
             /** @description why it does not hold any more */

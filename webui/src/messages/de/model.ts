@@ -117,7 +117,7 @@ export const model: Messages['model'] = {
   timeOfRows: (median, rows, low, high) => `${median} für ${plural(rows, { one: '# Zeile', other: '# Zeilen' })} (Median, zwischen ${low} und ${high})`,
   differenceOf: (largest, output) => `Größter Unterschied zur CPU: ${largest}, in der Ausgabe ${output}`,
   measuredAt: (time) => `Gemessen ${time}.`,
-  measuredWith: { goldens: 'Mit den Goldens des Modells.', generated: 'Mit zufälligen Tensoren der Signatur.' },
+  measuredWith: { goldens: 'Mit den Goldens des Modells.', generated: 'Mit zufälligen Tensoren der Signatur.', warmup: 'Mit den Anfragen seines Aufwärmens.' },
   notVerified: 'Nicht geprüft',
   memory: 'Speicher',
   inItsProcess: (size) => `${size} im eigenen Prozess`,

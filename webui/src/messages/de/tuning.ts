@@ -58,7 +58,7 @@ export const tuning: Messages['tuning'] = {
   took: (time) => `in ${time}`,
   paused: (time) => `nach ${time}, in denen Clients die Maschine brauchten`,
   inputsAre: 'Eingaben',
-  inputs: { goldens: 'Goldens', recorded: 'aufgezeichnete Anfragen', generated: 'nach der Signatur erzeugt' },
+  inputs: { goldens: 'Goldens', recorded: 'aufgezeichnete Anfragen', generated: 'nach der Signatur erzeugt', warmup: 'aus dem Aufwärmen' },
   hardware: 'Hardware',
   curve: 'Latenz nach Rate',
   curveIs: (lines) => `Latenz nach Anfragen pro Sekunde: ${lines}. Die Zahlen stehen in der Tabelle darunter.`,

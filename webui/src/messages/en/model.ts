@@ -117,7 +117,7 @@ export const model = {
   timeOfRows: (median: string, rows: number, low: string, high: string) => `${median} for ${plural(rows, { one: '# row', other: '# rows' })} (median, between ${low} and ${high})`,
   differenceOf: (largest: string, output: string) => `Largest difference from the CPU: ${largest}, in output ${output}`,
   measuredAt: (time: string) => `Measured ${time}.`,
-  measuredWith: { goldens: 'With the goldens of the model.', generated: 'With random tensors of the signature.' },
+  measuredWith: { goldens: 'With the goldens of the model.', generated: 'With random tensors of the signature.', warmup: 'With the requests of its warm-up.' },
   memory: 'Memory',
   inItsProcess: (size: string) => `${size} in its process`,
   resting: 'given to others; the next request loads it',

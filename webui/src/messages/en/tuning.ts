@@ -57,7 +57,7 @@ export const tuning = {
   took: (time: string) => `in ${time}`,
   paused: (time: string) => `after ${time} in which clients needed the machine`,
   inputsAre: 'Inputs',
-  inputs: { goldens: 'goldens', recorded: 'recorded requests', generated: 'made up by its signature' },
+  inputs: { goldens: 'goldens', recorded: 'recorded requests', generated: 'made up by its signature', warmup: 'of its warm-up' },
   hardware: 'Hardware',
   curve: 'Latency by rate',
   curveIs: (lines: string) => `Latency by requests a second: ${lines}. The numbers are in the table below it.`,
