@@ -31,7 +31,8 @@ func (c *Capacities) source(ctx context.Context, v *edgewise.Version) (*load.Sou
 	case ctx.Err() != nil:
 		return nil, "", edgewise.Errorf("capacity.source", edgewise.KindOf(ctx.Err()), "%w", ctx.Err())
 	case err != nil:
-		return nil, "", edgewise.Errorf("capacity.source", edgewise.KindOf(err), "model %q cannot be measured: %w", v.ID.Name, err)
+		return nil, "", edgewise.Errorf("capacity.source", edgewise.KindOf(err), "model %q cannot be measured: %w",
+			v.ID.Name, err)
 	}
 	s.Samples = chosen.Requests
 	return s, chosen.Origin, nil

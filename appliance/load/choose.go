@@ -48,9 +48,10 @@ func (k Known) Of(model string) (Samples, error) {
 	return Samples{k.Recorded(model, maxSamples), rules, admin.FromRecorded}, nil
 }
 
-// Choose returns requests that a version answers: those of Of, at most 8 with inputs of at most 16 MiB together; or else one
-// that is made up of its signature; or else those of its warm-up. ask sends a request, which is one to id, and returns whether it
-// is answered. Errors: ctx's cause; those of Goldens and Warmups; Unsupported, which says what a made up request ended with.
+// Choose returns requests that a version answers: those of Of, at most 8 with inputs of at most 16 MiB together; or
+// else one that is made up of its signature; or else those of its warm-up. ask sends a request, which is one to id, and
+// returns whether it is answered. Errors: ctx's cause; those of Goldens and Warmups; Unsupported, which says what a made
+// up request ended with.
 func (k Known) Choose(
 	ctx context.Context, m *edgewise.Model, id edgewise.ModelID, ask func(context.Context, *edgewise.Request) error,
 ) (Samples, error) {

@@ -43,13 +43,22 @@ func TestAModelIsMeasuredWithRequestsThatItAnswers(t *testing.T) {
 		want   []int64
 		origin string
 	}{
-		{"goldens", known(requests{request(3), request(5), request(4)}, requests{request(2)}, nil), 4, []int64{3, 4}, admin.FromGoldens},
-		{"at most 8", known(slices.Repeat(requests{request(2)}, 9), nil, nil), 4, []int64{2, 2, 2, 2, 2, 2, 2, 2}, admin.FromGoldens},
+		{
+			"goldens", known(requests{request(3), request(5), request(4)}, requests{request(2)}, nil), 4,
+			[]int64{3, 4}, admin.FromGoldens,
+		},
+		{
+			"at most 8", known(slices.Repeat(requests{request(2)}, 9), nil, nil), 4,
+			[]int64{2, 2, 2, 2, 2, 2, 2, 2}, admin.FromGoldens,
+		},
 		{
 			"at most 16 MiB", known(requests{request(3 << 20), request(1 << 20), request(1)}, nil, nil), 1 << 30,
 			[]int64{3 << 20, 1 << 20}, admin.FromGoldens,
 		},
-		{"recorded ones", known(nil, requests{request(5), request(2)}, requests{request(1)}), 4, []int64{2}, admin.FromRecorded},
+		{
+			"recorded ones", known(nil, requests{request(5), request(2)}, requests{request(1)}), 4,
+			[]int64{2}, admin.FromRecorded,
+		},
 		{"one that is made up", known(requests{request(50)}, nil, nil), 40, []int64{32}, admin.FromSignature},
 		{"a smaller one", known(nil, nil, requests{request(1)}), 10, []int64{8}, admin.FromSignature},
 		{"those of the warm-up", known(nil, nil, requests{request(3), request(0)}), 0, []int64{0}, admin.FromWarmup},
@@ -95,11 +104,12 @@ func TestOneThatNobodyWaitsForIsNotMeasured(t *testing.T) {
 	for _, given := range [][]*edgewise.Request{nil, {request(1)}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		asked := 0
-		_, err := known(given, nil, given).Choose(ctx, model(), edgewise.ModelID{}, func(ctx context.Context, _ *edgewise.Request) error {
+		ask := func(ctx context.Context, _ *edgewise.Request) error {
 			asked++
 			cancel()
 			return ctx.Err()
-		})
+		}
+		_, err := known(given, nil, given).Choose(ctx, model(), edgewise.ModelID{}, ask)
 		if !errors.Is(err, context.Canceled) || asked != 1 {
 			t.Error(asked, err)
 		}

@@ -93,8 +93,8 @@ const (
 // sampleSizes are tried in turn for dimensions of variable size, until the model takes one.
 var sampleSizes = []int64{32, 8, 1}
 
-// sampler makes the requests that a version is measured with: goldens of its model, or tensors of its signature, or those of its
-// warm-up.
+// sampler makes the requests that a version is measured with: goldens of its model, or tensors of its signature, or
+// those of its warm-up.
 type sampler struct {
 	*load
 	model   plain
@@ -149,7 +149,9 @@ func (s *sampler) samples(ctx context.Context, cpu measure.Subject) ([]measure.S
 }
 
 // given makes samples of requests, and one of many rows of the first.
-func (s *sampler) given(ctx context.Context, cpu measure.Subject, requests [][]edgewise.Tensor) ([]measure.Sample, error) {
+func (s *sampler) given(
+	ctx context.Context, cpu measure.Subject, requests [][]edgewise.Tensor,
+) ([]measure.Sample, error) {
 	var list []measure.Sample
 	for i, inputs := range requests {
 		list = append(list, measure.Sample{Rows: s.rowsOf(inputs), Timed: i == 0, Inputs: inputs})

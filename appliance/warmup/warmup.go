@@ -22,8 +22,8 @@ const (
 	maxSampleBytes = 16 << 20 // of the inputs of one of them, the whole batch
 )
 
-// Requests makes the requests that a model declares as its warm-up, each as often as it says. dir has the files of the version:
-// data files stand in its folder "warmup". Errors: Invalid.
+// Requests makes the requests that a model declares as its warm-up, each as often as it says. dir has the files of the
+// version: data files stand in its folder "warmup". Errors: Invalid.
 func Requests(m *edgewise.Model, dir string) ([]*edgewise.Request, error) {
 	var requests []*edgewise.Request
 	for _, w := range m.ModelWarmup {
@@ -36,9 +36,9 @@ func Requests(m *edgewise.Model, dir string) ([]*edgewise.Request, error) {
 	return requests, nil
 }
 
-// Samples makes requests to measure a model with: the first row of each warm-up, at most 8, without those of more than 16 MiB.
-// Floating-point numbers that no file gives are random, since answers to zeros are often the same whatever computes them.
-// Errors: those of Requests.
+// Samples makes requests to measure a model with: the first row of each warm-up, at most 8, without those of more than
+// 16 MiB. Floating-point numbers that no file gives are random, since answers to zeros are often the same whatever
+// computes them. Errors: those of Requests.
 func Samples(m *edgewise.Model, dir string) ([]*edgewise.Request, error) {
 	var samples []*edgewise.Request
 	for _, w := range m.ModelWarmup {

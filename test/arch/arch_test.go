@@ -172,7 +172,8 @@ var layers = []layer{
 		"backends in processes of their own share how these are started, confined and ended",
 	},
 	{
-		"warm-ups", []string{"appliance/warmup"}, []string{"appliance/modelconfig", "appliance/sched", "appliance/sched/trial", "store"},
+		"warm-ups", []string{"appliance/warmup"},
+		[]string{"appliance/modelconfig", "appliance/sched", "appliance/sched/trial", "store"},
 		"requests that a configuration declares are made of its words and of files of the version",
 	},
 	{

@@ -105,6 +105,7 @@ const (
 	mostFinal  = 8
 	// by how many standard errors a gain has to be above 1, and apart from leastGain so that no further round is needed
 	certain = 2
+	obvious = 2 // the gain in every pair of rounds that is more than noise, whatever the errors are
 	// a rung has this many requests when the candidate is saturated, within the bounds of its time
 	rungRequests = 30
 	leastRung    = 400 * time.Millisecond
@@ -318,7 +319,8 @@ func (r *running) decided(list []Candidate) bool {
 		}
 		q := r.Objective.judge(r.found.Measured[c], r.current)
 		apart := math.Abs(math.Log(r.Objective.gain(q, base) / leastGain))
-		if q.violation == 0 && base.violation == 0 && apart < certain*r.Objective.uncertainty(q, base) {
+		open := apart < certain*r.Objective.uncertainty(q, base) && !r.clear(c, base)
+		if q.violation == 0 && base.violation == 0 && open {
 			return false
 		}
 	}
@@ -373,10 +375,13 @@ func (r *running) chooseOf(list []Candidate, base qualities) {
 	}
 }
 
-// clear tells whether a candidate is better by more than the noise of the measurement.
+// clear tells whether a candidate is better by more than the noise of the measurement: by the errors of the means, which
+// are large where rounds are few and differ, or because every round of it was much better than every one of the current
+// configuration.
 func (r *running) clear(c Candidate, base qualities) bool {
 	q := r.Objective.judge(r.found.Measured[c], r.current)
-	return math.Log(r.Objective.gain(q, base)) > certain*r.Objective.uncertainty(q, base)
+	return math.Log(r.Objective.gain(q, base)) > certain*r.Objective.uncertainty(q, base) ||
+		r.Objective.worstGain(r.found.Measured[c], r.found.Measured[r.base]) > obvious
 }
 
 // impossible says that no candidate keeps the bounds, and how close the nearest one came.

@@ -404,6 +404,41 @@ func TestNoiseIsNoReasonToChange(t *testing.T) {
 	})
 }
 
+// TestWhatEveryRoundShowsIsClear has two rounds of each, of which those of the current configuration differ by a factor of
+// four: its machine was busy.
+func TestWhatEveryRoundShowsIsClear(t *testing.T) {
+	rounds := func(rungs int, latencies ...float64) *Measured {
+		m := &Measured{Throughput: Estimate{4000, 3900, 4100}, rungs: rungs}
+		for _, ms := range latencies {
+			m.latencies = append(m.latencies, math.Log(ms))
+			m.Points = joined(m.Points, Point{Rate: 50, P50: Estimate{ms, ms, ms}, Requests: 30})
+		}
+		return m
+	}
+	busy := rounds(2, 97, 416)
+	for _, test := range []struct {
+		name        string
+		base, other *Measured
+		objective   Objective
+		clear       bool
+	}{
+		{"a hundred times as good", busy, rounds(2, 1.8, 1.9), Objective{Throughput: 50}, true},
+		{"by little", rounds(2, 3, 4.2), rounds(2, 2.7, 2.9), Objective{Throughput: 50}, false},
+		{"a round of it was as slow", busy, rounds(2, 60, 1.8), Objective{Throughput: 50}, false},
+		{"a round of it answered nothing", busy, rounds(2, 1.8), Objective{Throughput: 50}, false},
+		{"a bound that rounds do not tell of", busy, rounds(2, 1.8, 1.9), Objective{P99: time.Millisecond}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			base, other := Candidate("\x00"), Candidate("\x01")
+			r := &running{Search: Search{Objective: test.objective}, base: base, current: 4000}
+			r.found.Measured = map[Candidate]*Measured{base: test.base, other: test.other}
+			if got := r.clear(other, r.Objective.judge(test.base, r.current)); got != test.clear {
+				t.Errorf("clear: %v", got)
+			}
+		})
+	}
+}
+
 func TestASearchThatIsInterruptedMeasuresAgainAndDoesNotCountTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
