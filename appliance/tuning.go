@@ -23,7 +23,7 @@ func (a *App) newTuner() *tune.Tuner {
 	})
 }
 
-// known is where the requests come from that models are measured with.
+// known finds requests that models are measured with.
 func (a *App) known() load.Known {
 	return load.Known{
 		Goldens: a.samples, Recorded: a.recordings.Samples,

@@ -109,7 +109,7 @@ const (
 	FromGoldens   = "goldens"
 	FromRecorded  = "recorded"
 	FromSignature = "generated"
-	FromWarmup    = "warmup" // of its configuration
+	FromWarmup    = "warmup" // model_warmup of the version's configuration
 )
 
 // TuneReport is what a tuning has found.

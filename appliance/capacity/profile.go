@@ -20,7 +20,7 @@ const (
 	mostCallers  = 128
 )
 
-// source finds requests that a model answers, and says where they come from. Error: Unsupported.
+// source finds requests that a model answers, and says where they come from. Errors: ctx's, those of load.Known.Choose.
 func (c *Capacities) source(ctx context.Context, v *edgewise.Version) (*load.Source, string, error) {
 	s := &load.Source{Infer: c.config.Infer.Infer, Sequences: v.Model.SequenceBatching != nil}
 	chosen, err := c.config.Known.Choose(ctx, v.Model, v.ID, func(ctx context.Context, r *edgewise.Request) error {

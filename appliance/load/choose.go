@@ -12,7 +12,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/sched/trial"
 )
 
-// Known is where requests to models are known from.
+// Known finds requests to models that clients have sent, or that the authors of models have given.
 type Known struct {
 	// Goldens returns the requests of a model's goldens, and how answers to them are compared.
 	Goldens func(model string) ([]*edgewise.Request, []admin.CompareRule, error)

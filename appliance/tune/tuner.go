@@ -47,7 +47,7 @@ type Config struct {
 	Energy Energy
 	// Machine describes what versions of a format run on.
 	Machine func(f edgewise.Format) []string
-	// Known is where requests to models are known from.
+	// Known finds the requests that a model is measured with.
 	Known load.Known
 	// Idle tells when no client needs the machine.
 	Idle *idle.Watch

@@ -67,7 +67,11 @@ func Samples(m *edgewise.Model, dir string) ([]*edgewise.Request, error) {
 // size is the bytes of a warm-up's inputs, with four for each string; math.MaxInt64 where they overflow.
 func size(w edgewise.ModelWarmup) (sum int64) {
 	for _, in := range w.Inputs {
-		n, ok := append(edgewise.Shape{max(int64(w.BatchSize), 1), max(in.DataType.Size(), 4)}, in.Dims...).Elements()
+		element := in.DataType.Size()
+		if in.DataType == edgewise.Bytes {
+			element = 4
+		}
+		n, ok := append(edgewise.Shape{max(int64(w.BatchSize), 1), element}, in.Dims...).Elements()
 		if !ok || n > maxBytes {
 			return math.MaxInt64
 		}

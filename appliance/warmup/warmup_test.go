@@ -128,12 +128,15 @@ func TestSamplesAreRowsOfWarmups(t *testing.T) {
 		"sound":  {DataType: edgewise.FP32, Dims: edgewise.Shape{3}, ZeroData: true},
 		"length": {DataType: edgewise.Int64, Dims: edgewise.Shape{1}, ZeroData: true},
 	}}
+	picture := edgewise.ModelWarmup{Name: "picture", BatchSize: 1, Inputs: map[string]edgewise.WarmupInput{
+		"pixels": {DataType: edgewise.Uint8, Dims: edgewise.Shape{16 << 20}, ZeroData: true},
+	}}
 	large := edgewise.ModelWarmup{Name: "large", BatchSize: 1, Inputs: map[string]edgewise.WarmupInput{
 		"sound": {DataType: edgewise.FP32, Dims: edgewise.Shape{4<<20 + 1}, ZeroData: true},
 	}}
-	m := &edgewise.Model{Name: "m", MaxBatchSize: 4, ModelWarmup: []edgewise.ModelWarmup{large, batch}}
+	m := &edgewise.Model{Name: "m", MaxBatchSize: 4, ModelWarmup: []edgewise.ModelWarmup{large, batch, picture}}
 	samples, err := warmup.Samples(m, dir)
-	if err != nil || len(samples) != 1 || samples[0].ID != "batch" {
+	if err != nil || len(samples) != 2 || samples[0].ID != "batch" || samples[1].ID != "picture" {
 		t.Fatalf("%d samples, %v", len(samples), err)
 	}
 	for _, in := range samples[0].Inputs {
