@@ -105,7 +105,8 @@ type qualities struct {
 
 // judge says how good a candidate is. current is the throughput of the current configuration.
 func (o Objective) judge(m *Measured, current float64) qualities {
-	q := qualities{throughput: m.Throughput.Value, memory: float64(max(m.Memory, 1))}
+	carries := m.carries()
+	q := qualities{throughput: carries.Value, memory: float64(max(m.Memory, 1))}
 	miss := func(ratio float64, format string, args ...any) {
 		if ratio-1 > q.violation {
 			q.violation, q.why = ratio-1, fmt.Sprintf(format, args...)
@@ -124,6 +125,9 @@ func (o Objective) judge(m *Measured, current float64) qualities {
 	if q.latency, q.energy = at.P50.Value, at.Energy; q.energy <= 0 {
 		q.energy = unmeasured
 	}
+	if len(m.latencies) > 0 {
+		q.latency = math.Exp(median(m.latencies))
+	}
 	q.errors = Weights{
 		Latency:    math.Max(at.P50.error(), spread(m.latencies)),
 		Throughput: math.Max(m.Throughput.error(), spread(m.throughputs)),
@@ -134,7 +138,7 @@ func (o Objective) judge(m *Measured, current float64) qualities {
 	}
 	reached := q.throughput
 	if o.P99 == 0 { // what the noise leaves open is no reason to exclude it
-		reached = math.Max(m.Throughput.Value, math.Min(m.Throughput.High, m.Throughput.Value*m.slack()))
+		reached = math.Max(carries.Value, math.Min(carries.High, carries.Value*m.slack()))
 	}
 	if floor := o.floor(current); reached < floor {
 		miss(floor/math.Max(reached, 1e-9), "it carries %.4g requests per second, and %.4g are wanted", reached, floor)
@@ -159,6 +163,27 @@ func (o Objective) unproved(m *Measured) string {
 	return fmt.Sprintf("its p99 latency is %.3g ms at the least, and %.3g ms are allowed", least, bound)
 }
 
+// misses tells whether q misses a bound by more than the noise of the measurement.
+func (q qualities) misses() bool { return math.Log1p(q.violation) > certain*q.errors.Throughput }
+
+// measurements is how many rungs measure at a time: a candidate that has more to do than it can, and each rate.
+func (o Objective) measurements() (n int) {
+	n = 1
+	if o.atRate() {
+		n++
+	}
+	if o.P99 > 0 {
+		n += probes
+	}
+	return n
+}
+
+// atRate tells whether the objective looks at what is measured at its rate.
+func (o Objective) atRate() bool { return o.P99 == 0 || o.weights().Latency > 0 || o.Energy() }
+
+// probes are the rates at which a rung looks for the p99 latency's bound.
+const probes = 2
+
 // uncertainty is the standard error of the logarithm of gain.
 func (o Objective) uncertainty(q, base qualities) float64 {
 	w := o.weights()
@@ -178,11 +203,27 @@ func (e Estimate) error() float64 {
 // students are the quantiles of Student's distribution for 95 %, by degrees of freedom from 1 on, in those of the normal one.
 var students = []float64{6.48, 2.2, 1.62, 1.42, 1.31, 1.25, 1.2, 1.18, 1.15}
 
-// spread is the standard error of the mean of several values, larger where they are few; 0 for less than two.
+// carries is the throughput of the median rung.
+func (m *Measured) carries() Estimate {
+	if len(m.throughputs) == 0 {
+		return m.Throughput
+	}
+	v, t := math.Exp(median(m.throughputs)), m.Throughput
+	return Estimate{v, v * t.Low / t.Value, v * t.High / t.Value}
+}
+
+// median is that of at least one value. Where others had the machine for one rung of several, it does not change.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// spread is the standard error of the mean of several values, larger where they are few; unknown for less than two.
 func spread(values []float64) float64 {
 	n := float64(len(values))
 	if n < 2 {
-		return 0
+		return unknown
 	}
 	var sum, square float64
 	for _, v := range values {
@@ -206,8 +247,18 @@ func (o Objective) gain(q, base qualities) float64 {
 		}
 		return weight * math.Log(math.Max(better, 1e-9)/math.Max(worse, 1e-9))
 	}
-	return math.Exp(log(w.Throughput, q.throughput, base.throughput) + log(w.Latency, base.latency, q.latency) +
+	return math.Exp(log(w.Throughput, q.throughput, base.throughput) + log(w.Latency, base.latency, seen(q.latency, base.latency)) +
 		log(w.Memory, base.memory, q.memory) + log(w.Power, base.energy, q.energy))
+}
+
+// unseen is by how many milliseconds latencies may differ without any client seeing it: a request that meets another one
+// in a network or on a core waits longer.
+const unseen = 0.1
+
+// seen is a latency as clients see it beside another one: of their difference the part above unseen counts.
+func seen(latency, base float64) float64 {
+	d := latency - base
+	return base + math.Copysign(math.Max(math.Abs(d)-unseen, 0), d)
 }
 
 // worstGain is the gain of m over base by the worst round of m and the best one of base; 0 where the objective looks at

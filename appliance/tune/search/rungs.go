@@ -99,9 +99,11 @@ func (r *running) points(ctx context.Context, s Session, m *Measured, d time.Dur
 		return err
 	}
 	o, rate := r.Objective, r.Objective.rate(r.current)
-	if o.P99 == 0 || o.weights().Latency > 0 || o.Energy() {
+	if o.atRate() {
 		if rate > 1.05*m.Throughput.High { // it would never answer them
-			m.Points = joined(m.Points, Point{Rate: rate, P50: Estimate{1e6, 1e6, 1e6}, P99: Estimate{1e6, 1e6, 1e6}})
+			late := Estimate{never, never, never}
+			m.Points = joined(m.Points, Point{Rate: rate, P50: late, P99: late})
+			m.latencies = append(slices.Clone(m.latencies), math.Log(never))
 		} else if err := add(rate); err != nil {
 			return err
 		} else {
@@ -112,7 +114,7 @@ func (r *running) points(ctx context.Context, s Session, m *Measured, d time.Dur
 		}
 	}
 	if o.P99 > 0 {
-		for range 2 {
+		for range probes {
 			if err := add(probe(m, milliseconds(o.P99))); err != nil {
 				return err
 			}

@@ -75,6 +75,8 @@ type Search struct {
 	Objective Objective
 	Bench     Bench
 	Limit     time.Duration // of all measurements, without the time in which clients need the machine
+	// Rounds is how often the best candidates are compared at the least, at most mostFinal times; 0: until the choice is clear.
+	Rounds int
 	// Tried is called when something was measured; nil: nobody needs to know.
 	Tried func(c Candidate, phase string)
 }
@@ -89,7 +91,8 @@ type Found struct {
 	Excluded map[Candidate]*Excluded
 	Missed   map[Candidate]string // which bound of the objective a measured candidate does not keep
 	Gains    map[Candidate]float64
-	Cut      string // what was not searched because the time was over; "" for nothing
+	Errors   map[Candidate]float64 // standard errors of the logarithms of Gains
+	Cut      string                // what was not searched because the time was over; "" for nothing
 	Took     time.Duration
 	Paused   time.Duration
 }
@@ -105,7 +108,7 @@ const (
 	mostFinal  = 8
 	// by how many standard errors a gain has to be above 1, and apart from leastGain so that no further round is needed
 	certain = 2
-	obvious = 2 // the gain in every pair of rounds that is more than noise, whatever the errors are
+	obvious = 4 // the gain in every pair of rounds that is more than noise, whatever the errors are
 	// a rung has this many requests when the candidate is saturated, within the bounds of its time
 	rungRequests = 30
 	leastRung    = 400 * time.Millisecond
@@ -133,7 +136,7 @@ func (s Search) Run(ctx context.Context) (*Found, error) {
 	r := &running{Search: s, began: time.Now(), unit: leastRung, base: Candidate(make([]byte, len(s.Axes)))}
 	r.found = Found{
 		Measured: map[Candidate]*Measured{}, Excluded: map[Candidate]*Excluded{}, Missed: map[Candidate]string{},
-		Gains: map[Candidate]float64{},
+		Gains: map[Candidate]float64{}, Errors: map[Candidate]float64{},
 	}
 	if err := r.measureBase(ctx); err != nil {
 		return nil, err
@@ -239,7 +242,7 @@ func (r *running) extend(ctx context.Context, best []Candidate, axis int) ([]Can
 			if m := r.found.Measured[c]; m != nil && m.rungs > level {
 				continue
 			}
-			if r.left() < finalShare/2 {
+			if r.left() < finalShare {
 				break
 			}
 			if err := r.rung(ctx, c, r.unit<<level, r.Axes[axis].Name); err != nil {
@@ -291,20 +294,30 @@ func (r *running) final(ctx context.Context, best []Candidate) error {
 	for _, c := range list {
 		delete(r.found.Measured, c)
 	}
+	d := r.finalTime(len(list))
 	for round := range mostFinal {
 		for i := range list {
 			if round > 0 && r.left() < 0.03 {
 				return nil
 			}
-			if err := r.rung(ctx, list[(i+round)%len(list)], max(2*r.unit, finalRung), "comparison of the best"); err != nil {
+			if err := r.rung(ctx, list[(i+round)%len(list)], d, "comparison of the best"); err != nil {
 				return err
 			}
 		}
-		if round+1 >= leastFinal && r.decided(list) || len(list) == 1 {
+		if round+1 >= max(leastFinal, r.Rounds) && r.decided(list) || len(list) == 1 {
 			break
 		}
 	}
 	return nil
+}
+
+// finalTime is that of a rung of the last comparison: no longer than the time allows for leastFinal rounds of so many
+// candidates, since one round shows nothing of the noise between rounds, and no shorter than the first rungs.
+func (r *running) finalTime(candidates int) time.Duration {
+	measurements := time.Duration(r.Objective.measurements())
+	each := time.Duration(r.left() * float64(r.Limit) / float64(max(leastFinal, r.Rounds)*candidates))
+	opening := max(r.cost-measurements*r.unit, 0)
+	return min(max((each-opening)/measurements, r.unit), max(2*r.unit, finalRung))
 }
 
 // decided tells whether further rounds would choose no other candidate.
@@ -312,15 +325,16 @@ func (r *running) decided(list []Candidate) bool {
 	if r.found.Excluded[r.base] != nil {
 		return true
 	}
-	base := r.Objective.judge(r.found.Measured[r.base], r.current)
+	current := r.found.Measured[r.base].carries().Value
+	base := r.Objective.judge(r.found.Measured[r.base], current)
 	for _, c := range list {
 		if c == r.base || r.found.Excluded[c] != nil {
 			continue
 		}
-		q := r.Objective.judge(r.found.Measured[c], r.current)
+		q := r.Objective.judge(r.found.Measured[c], current)
 		apart := math.Abs(math.Log(r.Objective.gain(q, base) / leastGain))
 		open := apart < certain*r.Objective.uncertainty(q, base) && !r.clear(c, base)
-		if q.violation == 0 && base.violation == 0 && open {
+		if !q.misses() && !base.misses() && open {
 			return false
 		}
 	}
@@ -330,11 +344,11 @@ func (r *running) decided(list []Candidate) bool {
 // choose says which candidate is the best.
 func (r *running) choose(best []Candidate) {
 	f := &r.found
-	r.current = f.Measured[r.base].Throughput.Value
+	r.current = f.Measured[r.base].carries().Value
 	base := r.Objective.judge(f.Measured[r.base], r.current)
 	for c, m := range f.Measured {
 		q := r.Objective.judge(m, r.current)
-		f.Gains[c] = r.Objective.gain(q, base)
+		f.Gains[c], f.Errors[c] = r.Objective.gain(q, base), r.Objective.uncertainty(q, base)
 		if q.why == "" {
 			q.why = r.Objective.unproved(m)
 		}

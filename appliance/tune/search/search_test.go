@@ -259,7 +259,12 @@ func objectives(f surface) map[string]Objective {
 
 func search(t *testing.T, b *bench, o Objective) *Found {
 	t.Helper()
-	found, err := Search{Axes: axes(), Objective: o, Bench: b, Limit: 5 * time.Minute}.Run(t.Context())
+	return searchFor(t, b, o, 5*time.Minute)
+}
+
+func searchFor(t *testing.T, b *bench, o Objective, limit time.Duration) *Found {
+	t.Helper()
+	found, err := Search{Axes: axes(), Objective: o, Bench: b, Limit: limit}.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -384,22 +389,25 @@ func TestWhereTheCurrentConfigurationIsTheBestItStays(t *testing.T) {
 }
 
 // TestNoiseIsNoReasonToChange searches among candidates that are all alike, on a machine whose noise is larger than what is
-// measured within a rung says.
+// measured within a rung says, with much time and with little.
 func TestNoiseIsNoReasonToChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const searches = 100
-		for _, hidden := range []float64{1, 4} {
-			changed := 0
-			for seed := range uint64(searches) {
-				b := &bench{surface: surfaces[0], seed: seed, random: rand.New(rand.NewPCG(seed, 5)), noise: 2, hidden: hidden, same: true}
-				if found := search(t, b, Objective{Throughput: 50}); found.Best.Changes() != 0 {
-					changed++
+		for _, limit := range []time.Duration{5 * time.Minute, time.Minute, 20 * time.Second} {
+			for _, hidden := range []float64{1, 4} {
+				changed := 0
+				for seed := range uint64(searches) {
+					b := &bench{surface: surfaces[0], seed: seed, random: rand.New(rand.NewPCG(seed, 5)), noise: 2, hidden: hidden, same: true}
+					if found := searchFor(t, b, Objective{Throughput: 50}, limit); found.Best.Changes() != 0 {
+						changed++
+					}
 				}
+				if changed > searches/20 {
+					t.Errorf("noise %g times as large as it seems, %v: %d of %d searches change the configuration", hidden, limit, changed,
+						searches)
+				}
+				t.Logf("%g, %v: %d of %d", hidden, limit, changed, searches)
 			}
-			if changed > searches/20 {
-				t.Errorf("noise %g times as large as it seems: %d of %d searches change the configuration", hidden, changed, searches)
-			}
-			t.Logf("%g: %d of %d", hidden, changed, searches)
 		}
 	})
 }
@@ -436,6 +444,81 @@ func TestWhatEveryRoundShowsIsClear(t *testing.T) {
 				t.Errorf("clear: %v", got)
 			}
 		})
+	}
+}
+
+// TestTheLastComparisonHasRoundsEnough searches a model of microseconds within a minute: what else there is to try leaves the
+// time for them.
+func TestTheLastComparisonHasRoundsEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, o := range objectives(surfaces[0]) {
+			b := &bench{surface: surfaces[0], random: rand.New(rand.NewPCG(1, 1)), noise: 1}
+			found := searchFor(t, b, o, time.Minute)
+			if rounds := found.Measured[Candidate(make([]byte, 4))].rungs; rounds < leastFinal {
+				t.Errorf("%s: the current configuration was compared %d times: want %d", name, rounds, leastFinal)
+			}
+		}
+	})
+}
+
+// rounds makes what three rungs have found: requests per second, and milliseconds.
+func rounds(throughputs, latencies [3]float64) *Measured {
+	m := &Measured{}
+	for i, v := range throughputs {
+		m.Throughput = merged(m.Throughput, i, Estimate{v, v * 0.99, v * 1.01})
+		m.throughputs = append(m.throughputs, math.Log(v))
+		ms := latencies[i]
+		m.latencies = append(m.latencies, math.Log(ms))
+		m.Points = joined(m.Points, Point{Rate: 2000, P50: Estimate{ms, ms, ms}, Requests: 1000})
+		m.rungs++
+	}
+	return m
+}
+
+// TestNoiseEndsNoComparison has three rounds of each, as clients of two tiny networks saw them on a noisy machine.
+func TestNoiseEndsNoComparison(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		base, other *Measured
+		decided     bool
+	}{
+		{"the current configuration carried more before",
+			rounds([3]float64{4000, 4300, 3900}, [3]float64{2, 3, 2.5}), rounds([3]float64{4200, 4100, 4500}, [3]float64{1.6, 2.4, 1.9}), false},
+		{"the other one may carry as much",
+			rounds([3]float64{4100, 5270, 4520}, [3]float64{2.3, 1.7, 1.8}), rounds([3]float64{4180, 4290, 3820}, [3]float64{2.2, 2, 2.4}), false},
+		{"a round in which others had the machine",
+			rounds([3]float64{4000, 4010, 3990}, [3]float64{2, 8, 2.1}), rounds([3]float64{4000, 3990, 4010}, [3]float64{2, 2.2, 2.1}), false},
+		{"the other one carries half",
+			rounds([3]float64{4000, 4010, 3990}, [3]float64{2, 3, 2.5}), rounds([3]float64{2000, 2010, 1990}, [3]float64{1.6, 2.4, 1.9}), true},
+		{"alike within little noise",
+			rounds([3]float64{4000, 4010, 3990}, [3]float64{2, 2.01, 2}), rounds([3]float64{4000, 4010, 3990}, [3]float64{2, 2.01, 2}), true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			base, other := Candidate("\x00"), Candidate("\x01")
+			r := &running{base: base, current: 5000}
+			r.found.Measured = map[Candidate]*Measured{base: test.base, other: test.other}
+			if got := r.decided([]Candidate{other, base}); got != test.decided {
+				t.Errorf("decided: %v", got)
+			}
+		})
+	}
+}
+
+func TestARoundInWhichOthersHadTheMachineChangesNoGain(t *testing.T) {
+	r := rounds([3]float64{4000, 1000, 4010}, [3]float64{2.1, 9, 2})
+	if q := (Objective{}).judge(r, 4000); math.Abs(q.latency-2.1) > 1e-9 || math.Abs(q.throughput-4000) > 1e-9 || q.violation > 0 {
+		t.Errorf("%+v", q)
+	}
+}
+
+func TestTenthsOfAMillisecondAreNoGain(t *testing.T) {
+	for _, test := range []struct{ base, latency, gain float64 }{
+		{0.6, 0.5, 1}, {0.6, 0.7, 1}, {0.6, 0.51, 1}, {0.6, 0.3, 1.5}, {0.6, 0.9, 0.75}, {20.1, 10, 2.01}, {1, 1e6, 1e-6},
+	} {
+		got := Objective{}.gain(qualities{latency: test.latency}, qualities{latency: test.base})
+		if math.Abs(got/test.gain-1) > 0.01 {
+			t.Errorf("%v ms in place of %v ms: gain %.3f, want %v", test.latency, test.base, got, test.gain)
+		}
 	}
 }
 
