@@ -77,11 +77,14 @@ func (s *session) Memory() int64 { return 0 }
 func (s *session) Close() {}
 
 // search measures all versions, the better half of them again, and the best two beside the first one in turn. Where the time is
-// short, it measures less often.
-func (b *bench) search(ctx context.Context, o search.Objective, limit time.Duration, versions ...int64) (*search.Found, error) {
+// short, it measures less often. rounds is how often in turn at the least, 0 for until it is clear which one is the best.
+func (b *bench) search(
+	ctx context.Context, o search.Objective, limit time.Duration, rounds int, versions ...int64,
+) (*search.Found, error) {
 	b.versions = versions
 	return search.Search{
 		Axes: []search.Axis{{Name: "version", Values: make([]string, len(versions))}}, Objective: o, Bench: b, Limit: limit,
+		Rounds: rounds,
 	}.Run(ctx)
 }
 

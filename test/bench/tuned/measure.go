@@ -82,6 +82,7 @@ type tuning struct {
 	name    string
 	seconds float64
 	gain    float64 // by clients, over the default
+	noise   float64 // standard error of both gains, as a part of them; 0: both are the default
 	best    float64 // of the grid's best, in the same comparison
 }
 
@@ -206,6 +207,7 @@ const (
 	gridShare  = 4 // of the grid, as times that of one tuning
 	leastGrid  = 150 * time.Second
 	comparison = 100 * time.Second // of a choice, the best of the grid and the default, at the most
+	compared   = 8                 // times, of each of them
 )
 
 // exhaust stores and measures the grid.
@@ -216,7 +218,7 @@ func (m *measuring) exhaust(ctx context.Context) error {
 	}
 	m.size = len(versions)
 	fmt.Fprintf(os.Stderr, "  a grid of %d\n", m.size)
-	if m.found, err = m.search(ctx, m.aimed, max(gridShare*m.Limit, leastGrid), versions...); err != nil {
+	if m.found, err = m.search(ctx, m.aimed, max(gridShare*m.Limit, leastGrid), 0, versions...); err != nil {
 		return err
 	}
 	m.best = versions[m.found.Best.At(0)]
@@ -239,17 +241,23 @@ func (m *measuring) compare(ctx context.Context) error {
 					versions = append(versions, v)
 				}
 			}
-			if m.last, err = m.search(ctx, m.aimed, comparison, versions...); err != nil {
+			if m.last, err = m.search(ctx, m.aimed, comparison, compared, versions...); err != nil {
 				return err
 			}
-			of := func(v int64) float64 { return m.last.Gains[m.candidate(v)] }
-			one := tuning{best: of(m.best), gain: of(m.best)}
-			if !same {
-				one.gain = of(t.version)
+			chosen, best := m.candidate(t.version), m.candidate(m.best)
+			if same {
+				chosen = best
+			}
+			one := tuning{gain: m.last.Gains[chosen], best: m.last.Gains[best]}
+			for _, c := range []search.Candidate{chosen, best} {
+				if c != m.candidate(1) {
+					one.noise = max(one.noise, m.last.Errors[c])
+				}
 			}
 			measured[t.version] = one
 		}
-		t.gain, t.best = measured[t.version].gain, measured[t.version].best
+		known := measured[t.version]
+		t.gain, t.noise, t.best = known.gain, known.noise, known.best
 	}
 	return m.curves(ctx)
 }

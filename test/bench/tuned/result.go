@@ -40,11 +40,13 @@ func (m *measuring) result() table.Result {
 		{
 			Name: title + ": the worst choice / the best of the grid", Value: least.gain / least.best, Unit: "x",
 			Goal: fmt.Sprintf(">= %g", leastOfBest), Met: least.gain/least.best >= leastOfBest,
-			Detail: fmt.Sprintf("%s: %.3g times the default; %s: %.3g times", least.name, least.gain, m.names[m.best], least.best),
+			Detail: fmt.Sprintf("%s: %.3g times the default; %s: %.3g times%s", least.name, least.gain, m.names[m.best], least.best,
+				accuracy(least)),
 		},
 		{
 			Name: title + ": the worst choice / the best choice", Value: alike, Unit: "x", Goal: fmt.Sprintf(">= %g", leastAlike),
-			Met: alike >= leastAlike, Detail: fmt.Sprintf("%d tunings, %d different choices", len(m.tunings), len(m.choices())),
+			Met:    alike >= leastAlike,
+			Detail: fmt.Sprintf("%d tunings, %d different choices%s", len(m.tunings), len(m.choices()), accuracy(low, high)),
 		},
 		{
 			Name: title + ": time of the longest tuning", Value: slowest.seconds, Unit: "s", Goal: fmt.Sprintf("<= %d", mostSeconds),
@@ -59,6 +61,18 @@ func (m *measuring) result() table.Result {
 	r.Grids = append(r.Grids, m.latencies(title))
 	r.Pictures = append(r.Pictures, m.picture(title))
 	return r
+}
+
+// accuracy says how exact gains are; nothing of the default, which is compared with itself.
+func accuracy(list ...tuning) string {
+	noise := 0.0
+	for _, t := range list {
+		noise = max(noise, t.noise)
+	}
+	if noise == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (standard error %.1f %%)", 100*noise)
 }
 
 // choices are the versions that were chosen, each once.
