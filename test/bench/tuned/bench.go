@@ -53,8 +53,11 @@ func (b *bench) Open(ctx context.Context, c search.Candidate) (search.Session, e
 	r := b.request
 	r.Model = id
 	s := &session{load.Source{Infer: b.infer, Samples: []*edgewise.Request{&r}, Sequences: b.sequences}}
-	_, err := s.Saturate(ctx, 100*time.Millisecond)
-	return s, err
+	if err := s.source.Send(ctx); err != nil {
+		return nil, &search.Excluded{Reason: err.Error()}
+	}
+	_, _ = s.Saturate(ctx, 100*time.Millisecond) // in which a slow one answers few: whether it does is measured
+	return s, ctx.Err()
 }
 
 // session is a version that is loaded.
