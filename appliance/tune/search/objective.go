@@ -166,7 +166,7 @@ func (o Objective) unproved(m *Measured) string {
 // misses tells whether q misses a bound by more than the noise of the measurement.
 func (q qualities) misses() bool { return math.Log1p(q.violation) > certain*q.errors.Throughput }
 
-// measurements is how many rungs measure at a time: a candidate that has more to do than it can, and each rate.
+// measurements returns how many measurements one rung makes: one under full load, and one at each rate.
 func (o Objective) measurements() (n int) {
 	n = 1
 	if o.atRate() {
@@ -178,10 +178,10 @@ func (o Objective) measurements() (n int) {
 	return n
 }
 
-// atRate tells whether the objective looks at what is measured at its rate.
+// atRate tells whether a rung measures at the rate of the objective.
 func (o Objective) atRate() bool { return o.P99 == 0 || o.weights().Latency > 0 || o.Energy() }
 
-// probes are the rates at which a rung looks for the p99 latency's bound.
+// probes is at how many rates one rung searches for the bound of the p99 latency.
 const probes = 2
 
 // uncertainty is the standard error of the logarithm of gain.
@@ -203,7 +203,7 @@ func (e Estimate) error() float64 {
 // students are the quantiles of Student's distribution for 95 %, by degrees of freedom from 1 on, in those of the normal one.
 var students = []float64{6.48, 2.2, 1.62, 1.42, 1.31, 1.25, 1.2, 1.18, 1.15}
 
-// carries is the throughput of the median rung.
+// carries returns the median throughput of the rungs, in requests per second.
 func (m *Measured) carries() Estimate {
 	if len(m.throughputs) == 0 {
 		return m.Throughput
@@ -212,7 +212,7 @@ func (m *Measured) carries() Estimate {
 	return Estimate{v, v * t.Low / t.Value, v * t.High / t.Value}
 }
 
-// median is that of at least one value. Where others had the machine for one rung of several, it does not change.
+// median returns the median of at least one value. One rung during which other programs use the machine hardly changes it.
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
@@ -247,18 +247,18 @@ func (o Objective) gain(q, base qualities) float64 {
 		}
 		return weight * math.Log(math.Max(better, 1e-9)/math.Max(worse, 1e-9))
 	}
-	return math.Exp(log(w.Throughput, q.throughput, base.throughput) + log(w.Latency, base.latency, seen(q.latency, base.latency)) +
+	latency := visible(q.latency, base.latency)
+	return math.Exp(log(w.Throughput, q.throughput, base.throughput) + log(w.Latency, base.latency, latency) +
 		log(w.Memory, base.memory, q.memory) + log(w.Power, base.energy, q.energy))
 }
 
-// unseen is by how many milliseconds latencies may differ without any client seeing it: a request that meets another one
-// in a network or on a core waits longer.
-const unseen = 0.1
+// invisible is a difference in latency, in milliseconds, that clients cannot see: networks and busy cores add more.
+const invisible = 0.1
 
-// seen is a latency as clients see it beside another one: of their difference the part above unseen counts.
-func seen(latency, base float64) float64 {
+// visible returns latency, moved towards base by at most invisible. Both are in milliseconds.
+func visible(latency, base float64) float64 {
 	d := latency - base
-	return base + math.Copysign(math.Max(math.Abs(d)-unseen, 0), d)
+	return base + math.Copysign(math.Max(math.Abs(d)-invisible, 0), d)
 }
 
 // worstGain is the gain of m over base by the worst round of m and the best one of base; 0 where the objective looks at

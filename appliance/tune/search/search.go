@@ -75,7 +75,7 @@ type Search struct {
 	Objective Objective
 	Bench     Bench
 	Limit     time.Duration // of all measurements, without the time in which clients need the machine
-	// Rounds is how often the best candidates are compared at the least, at most mostFinal times; 0: until the choice is clear.
+	// Rounds is the least number of rounds in which the best candidates are compared, up to 8. 0: as many as the choice needs.
 	Rounds int
 	// Tried is called when something was measured; nil: nobody needs to know.
 	Tried func(c Candidate, phase string)
@@ -311,8 +311,8 @@ func (r *running) final(ctx context.Context, best []Candidate) error {
 	return nil
 }
 
-// finalTime is that of a rung of the last comparison: no longer than the time allows for leastFinal rounds of so many
-// candidates, since one round shows nothing of the noise between rounds, and no shorter than the first rungs.
+// finalTime returns the time of one measurement in the last comparison of so many candidates. It is short enough for
+// leastFinal rounds, or Rounds, to fit into the time that is left, and no shorter than that of the first rungs.
 func (r *running) finalTime(candidates int) time.Duration {
 	measurements := time.Duration(r.Objective.measurements())
 	each := time.Duration(r.left() * float64(r.Limit) / float64(max(leastFinal, r.Rounds)*candidates))

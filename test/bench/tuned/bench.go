@@ -56,7 +56,7 @@ func (b *bench) Open(ctx context.Context, c search.Candidate) (search.Session, e
 	if err := s.source.Send(ctx); err != nil {
 		return nil, &search.Excluded{Reason: err.Error()}
 	}
-	_, _ = s.Saturate(ctx, 100*time.Millisecond) // in which a slow one answers few: whether it does is measured
+	_, _ = s.Saturate(ctx, 100*time.Millisecond) // its rate is not used, and a slow model may answer too few requests for one
 	return s, ctx.Err()
 }
 
@@ -80,7 +80,7 @@ func (s *session) Memory() int64 { return 0 }
 func (s *session) Close() {}
 
 // search measures all versions, the better half of them again, and the best two beside the first one in turn. Where the time is
-// short, it measures less often. rounds is how often in turn at the least, 0 for until it is clear which one is the best.
+// short, it measures less often. rounds is that of search.Search.
 func (b *bench) search(
 	ctx context.Context, o search.Objective, limit time.Duration, rounds int, versions ...int64,
 ) (*search.Found, error) {
