@@ -156,15 +156,16 @@ demo-steps: steps
 # compilers, Python) go without it, and so do some that start no goroutine, which test/arch checks: a run of their own, beside the other
 # one, takes from the cache what "make build" has compiled. Packages wait for children, browsers and disks: two at a time in each run
 # keep two cores busy, and those that take longest begin first. Linking without debug tables takes a quarter of the time for the
-# largest. "go vet -race ./..." has looked at all of them, and compiled most; the timeout ends what hangs. A program with the detector
-# sleeps for a second when it ends, which boxes in tests would wait for each time they ask a child what runtime there is.
+# largest. "go vet -race ./..." has looked at all of them, and compiled most. A package that hangs is ended, with a trace of what it
+# waits for, before .ci/run itself would be: the slowest takes 42 minutes on a busy machine, of those with the detector 15. A program
+# with the detector sleeps for a second when it ends, which boxes in tests would wait for each time they ask a child what runtime there is.
 PLAIN := ./test/browser ./test/e2e ./test/sdk ./test/fault ./test/native ./test/differential ./test/backends \
   ./test/vulkan ./test/arch ./test/bench ./test/gguf ./test/image ./test/onnxgen ./test/packages ./wasm/fuel ./wasm/kernel ./wasm/kernel/jpeg
 LONG  := ./appliance ./wasm ./test/isolation ./store ./appliance/external
-RUN   := $(GO) test -ldflags=-w -vet=off -p 2 -timeout 2h
-RACED  = GORACE=atexit_sleep_ms=0 $(RUN) -race $(LONG) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(PLAIN))")
+RUN   := $(GO) test -ldflags=-w -vet=off -p 2
+RACED  = GORACE=atexit_sleep_ms=0 $(RUN) -timeout 30m -race $(LONG) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(PLAIN))")
 define TEST
-$(RUN) -trimpath $(PLAIN) & plain=$$!; raced=0; \
+$(RUN) -timeout 60m -trimpath $(PLAIN) & plain=$$!; raced=0; \
 $(RACED) || raced=$$?; \
 wait $$plain && exit $$raced
 endef

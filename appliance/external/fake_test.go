@@ -138,6 +138,7 @@ type answer struct {
 	parameters map[string]any
 	last       bool
 	err        error
+	free       func() // of a call that keeps its results
 }
 
 // asked is a call, and its answers.
@@ -145,6 +146,7 @@ type asked struct {
 	*edgewise.Call
 	answers chan answer
 	cancel  context.CancelFunc
+	keeps   bool // the results stay in the memory of the process until the receiver frees them
 }
 
 // ask makes a call with one number.
@@ -169,7 +171,9 @@ func ask(t testing.TB, parameters map[string]any, x ...byte) *asked {
 					got.outputs[o.Name] = bytes.Clone(o.Data)
 				}
 				got.parameters = r.Parameters
-				r.Free()
+				if got.free = r.Free; !a.keeps {
+					got.free()
+				}
 			}
 			a.answers <- got
 			return nil

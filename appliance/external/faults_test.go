@@ -108,10 +108,12 @@ func TestAFaultCostsItsModelAlone(t *testing.T) {
 }
 
 // misbehave sends a request to the one that misbehaves, and others to another one until that has ended. It returns the
-// error of the first, also of one that has no process by then. left: its client does not wait for it.
+// error of the first, also of one that has no process by then. left: its client does not wait for it. Its results are
+// freed when it has ended, so that the backend cannot be in time to use their memory again.
 func misbehave(t *testing.T, i, other *Instance, left bool) error {
 	t.Helper()
 	a := ask(t, nil)
+	a.keeps = true
 	if left {
 		time.AfterFunc(10*time.Millisecond, a.cancel)
 	}
@@ -123,13 +125,16 @@ func misbehave(t *testing.T, i, other *Instance, left bool) error {
 		}
 		for {
 			got := <-a.answers
+			if got.free != nil {
+				defer got.free()
+			}
 			if got.last {
 				answered <- got.err
 				return
 			}
 		}
 	}()
-	for {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		if got := send(t, other, ask(t, nil)); got.err != nil {
 			t.Fatalf("the other model: %v", got.err)
 		}
@@ -139,6 +144,8 @@ func misbehave(t *testing.T, i, other *Instance, left bool) error {
 		default:
 		}
 	}
+	t.Fatal("the request had no last answer within a minute")
+	return nil
 }
 
 // TestAProcessThatDoesNotStopIsEnded closes the instance of one, and of one that dies when it is told to stop.
