@@ -94,12 +94,13 @@ func (g *gate) enter(ctx context.Context) (e entry, err error) {
 	if g.tokens == nil {
 		return entry{ctx: ctx}, nil
 	}
-	if g.present.Add(1) > g.most+int64(cap(g.tokens)) {
+	room, present := int64(cap(g.tokens)), g.present.Add(1)
+	if present > room+g.most {
 		g.present.Add(-1)
 		return e, edgewise.Errorf("ensemble.enter", edgewise.Busy,
 			"max_inflight_requests is reached and %d requests wait already", g.most)
 	}
-	e.waited, e.place = len(g.tokens) == cap(g.tokens), g.order.NewPlace()
+	e.waited, e.place = present > room, g.order.NewPlace()
 	e.place.Take()
 	ordering.Queued(ctx)
 	e.ctx = ordering.WithQueued(ctx, e.place.Leave)
