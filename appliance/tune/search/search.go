@@ -294,15 +294,17 @@ func (r *running) final(ctx context.Context, best []Candidate) error {
 	for _, c := range list {
 		delete(r.found.Measured, c)
 	}
-	d := r.finalTime(len(list))
+	d, longest := r.finalTime(len(list)), 0.0 // of the measurements so far, as a part of the time
 	for round := range mostFinal {
 		for i := range list {
-			if round > 0 && r.left() < 0.03 {
+			left := r.left()
+			if round > 0 && left < longest {
 				return nil
 			}
 			if err := r.rung(ctx, list[(i+round)%len(list)], d, "comparison of the best"); err != nil {
 				return err
 			}
+			longest = max(longest, left-r.left())
 		}
 		if round+1 >= max(leastFinal, r.Rounds) && r.decided(list) || len(list) == 1 {
 			break

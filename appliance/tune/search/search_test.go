@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,8 +140,9 @@ type bench struct {
 	seed   uint64
 	random *rand.Rand
 	noise  float64
-	hidden float64 // how many times as large the noise is as its confidence says; 0: 1
-	same   bool    // all candidates are alike
+	hidden float64       // how many times as large the noise is as its confidence says; 0: 1
+	same   bool          // all candidates are alike
+	opens  time.Duration // how long it takes to open a candidate; 0: 600 ms
 	open   int
 	wrong  func(setting) bool
 	busy   func() time.Duration // for how long clients need the machine from now on
@@ -156,7 +158,7 @@ func (b *bench) Quiet(ctx context.Context) error {
 }
 
 func (b *bench) Open(ctx context.Context, c Candidate) (Session, error) {
-	time.Sleep(600 * time.Millisecond)
+	time.Sleep(cmp.Or(b.opens, 600*time.Millisecond))
 	if b.wrong != nil && b.wrong(settingOf(c)) {
 		return nil, &Excluded{Reason: "output \"y\" differs", Wrong: true}
 	}
@@ -458,6 +460,24 @@ func TestTheLastComparisonHasRoundsEnough(t *testing.T) {
 			found := searchFor(t, b, o, time.Minute)
 			if rounds := found.Measured[Candidate(make([]byte, 4))].rungs; rounds < leastFinal {
 				t.Errorf("%s: the current configuration was compared %d times: want %d", name, rounds, leastFinal)
+			}
+		}
+	})
+}
+
+// TestASearchEndsWithinItsLimit has candidates that take long to open, as large models do.
+func TestASearchEndsWithinItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, opens := range []time.Duration{time.Second, 3 * time.Second, 7 * time.Second, 11 * time.Second} {
+			for _, f := range surfaces {
+				for name, o := range objectives(f) {
+					for seed := range uint64(3) {
+						b := &bench{surface: f, opens: opens, seed: seed, random: rand.New(rand.NewPCG(seed, 3)), noise: 1}
+						if took := search(t, b, o).Took; took > 5*time.Minute {
+							t.Errorf("%s, %s: opened in %v, it took %v", f.name, name, opens, took)
+						}
+					}
+				}
 			}
 		}
 	})
