@@ -204,10 +204,10 @@ func (m *measuring) same(ctx context.Context, a, b int64) (bool, error) {
 
 // Times of measurements.
 const (
-	gridShare  = 4 // of the grid, as times that of one tuning
-	leastGrid  = 150 * time.Second
-	comparison = 100 * time.Second // of a choice, the best of the grid and the default, at the most
-	compared   = 8                 // times, of each of them
+	perCandidate = 20 * time.Second // of the grid: one of a large model takes 10 s, and later rounds as long
+	leastGrid    = 150 * time.Second
+	comparison   = 100 * time.Second // of a choice, the best of the grid and the default, at the most
+	compared     = 8                 // times, of each of them
 )
 
 // exhaust stores and measures the grid.
@@ -218,7 +218,8 @@ func (m *measuring) exhaust(ctx context.Context) error {
 	}
 	m.size = len(versions)
 	fmt.Fprintf(os.Stderr, "  a grid of %d\n", m.size)
-	if m.found, err = m.search(ctx, m.aimed, max(gridShare*m.Limit, leastGrid), 0, versions...); err != nil {
+	limit := max(time.Duration(m.size)*perCandidate, leastGrid)
+	if m.found, err = m.search(ctx, m.aimed, limit, 0, versions...); err != nil {
 		return err
 	}
 	m.best = versions[m.found.Best.At(0)]

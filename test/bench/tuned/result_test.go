@@ -1,0 +1,36 @@
+package tuned
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/edgewise-ai/edgewise/appliance/tune/search"
+)
+
+// TestTheBestOfAGridIsThatOfAllItsCandidates has grids of three, of which the choice is as good as the best one found.
+func TestTheBestOfAGridIsThatOfAllItsCandidates(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		measured, excluded []search.Candidate
+		met                bool
+	}{
+		{"all were measured", []search.Candidate{"a", "b", "c"}, nil, true},
+		{"one cannot be used", []search.Candidate{"a", "b"}, []search.Candidate{"c"}, true},
+		{"one was measured and then failed", []search.Candidate{"a", "b"}, []search.Candidate{"b"}, false},
+		{"the time was over", []search.Candidate{"a", "b"}, nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found := &search.Found{Measured: map[search.Candidate]*search.Measured{}, Excluded: map[search.Candidate]*search.Excluded{}}
+			for _, m := range c.measured {
+				found.Measured[m] = &search.Measured{}
+			}
+			for _, e := range c.excluded {
+				found.Excluded[e] = &search.Excluded{Reason: "it answers otherwise"}
+			}
+			m := &measuring{size: 3, found: found, last: &search.Found{}, best: 1, tunings: []tuning{{version: 1, gain: 1, best: 1}}}
+			if f := m.result().Figures[0]; f.Met != c.met || !strings.HasSuffix(f.Name, "the best of the grid") {
+				t.Errorf("met %v, want %v: %+v", f.Met, c.met, f)
+			}
+		})
+	}
+}
