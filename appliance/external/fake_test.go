@@ -138,7 +138,7 @@ type answer struct {
 	parameters map[string]any
 	last       bool
 	err        error
-	free       func() // of a call that keeps its results
+	free       func() // frees the outputs; nil where the call does not keep them
 }
 
 // asked is a call, and its answers.
@@ -146,7 +146,7 @@ type asked struct {
 	*edgewise.Call
 	answers chan answer
 	cancel  context.CancelFunc
-	keeps   bool // the results stay in the memory of the process until the receiver frees them
+	keeps   bool // outputs stay in the memory of the process until the receiver of the answer frees them
 }
 
 // ask makes a call with one number.
@@ -171,8 +171,10 @@ func ask(t testing.TB, parameters map[string]any, x ...byte) *asked {
 					got.outputs[o.Name] = bytes.Clone(o.Data)
 				}
 				got.parameters = r.Parameters
-				if got.free = r.Free; !a.keeps {
-					got.free()
+				if a.keeps {
+					got.free = r.Free
+				} else {
+					r.Free()
 				}
 			}
 			a.answers <- got

@@ -108,8 +108,8 @@ func TestAFaultCostsItsModelAlone(t *testing.T) {
 }
 
 // misbehave sends a request to the one that misbehaves, and others to another one until that has ended. It returns the
-// error of the first, also of one that has no process by then. left: its client does not wait for it. Its results are
-// freed when it has ended, so that the backend cannot be in time to use their memory again.
+// error of the first, also of one that has no process by then. left: its client does not wait for it. The outputs of its
+// responses are freed after the last one: some faults are only faults while outputs are still in use.
 func misbehave(t *testing.T, i, other *Instance, left bool) error {
 	t.Helper()
 	a := ask(t, nil)

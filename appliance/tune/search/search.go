@@ -294,7 +294,8 @@ func (r *running) final(ctx context.Context, best []Candidate) error {
 	for _, c := range list {
 		delete(r.found.Measured, c)
 	}
-	d, longest := r.finalTime(len(list)), 0.0 // of the measurements so far, as a part of the time
+	d := r.finalTime(len(list))
+	longest := 0.0 // measurement of this comparison, as a part of the limit
 	for round := range mostFinal {
 		for i := range list {
 			left := r.left()

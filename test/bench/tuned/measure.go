@@ -204,7 +204,7 @@ func (m *measuring) same(ctx context.Context, a, b int64) (bool, error) {
 
 // Times of measurements.
 const (
-	perCandidate = 20 * time.Second // of the grid: one of a large model takes 10 s, and later rounds as long
+	perCandidate = 20 * time.Second // for the grid: one measurement of a large model takes 10 s
 	leastGrid    = 150 * time.Second
 	comparison   = 100 * time.Second // of a choice, the best of the grid and the default, at the most
 	compared     = 8                 // times, of each of them

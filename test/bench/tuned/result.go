@@ -63,8 +63,8 @@ func (m *measuring) result() table.Result {
 	return r
 }
 
-// tried is how many candidates of a grid were measured, or found to be of no use. Where it is not all of them, the best
-// one of the grid is not known.
+// tried is how many candidates of a grid were measured or cannot be used. Where some are missing, the best one of the grid
+// is not known.
 func tried(f *search.Found) int {
 	n := len(f.Measured)
 	for c := range f.Excluded {
