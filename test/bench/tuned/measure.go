@@ -81,9 +81,27 @@ type tuning struct {
 	version int64 // that it chose; that of the default where it chose that
 	name    string
 	seconds float64
-	gain    float64 // by clients, over the default
-	noise   float64 // standard error of both gains, as a part of them; 0: both are the default
-	best    float64 // of the grid's best, in the same comparison
+	outcome
+}
+
+// outcome is how a choice, the best of the grid and the default compare for clients.
+type outcome struct {
+	gain, best float64 // of the choice and of the best of the grid, over the default
+	noise      float64 // standard error of both gains, as a part of them; 0: both are the default
+	// which bound of the objective the choice and the best of the grid missed, "" for none
+	missed, bestMissed string
+}
+
+// share is how good the choice is, as a part of the best that keeps the bounds: that of the grid, or the default where that of
+// the grid missed one when it was measured again. 0: the choice missed one.
+func (o outcome) share() float64 {
+	switch {
+	case o.missed != "":
+		return 0
+	case o.bestMissed != "":
+		return o.gain
+	}
+	return o.gain / o.best
 }
 
 // store puts the models into the box.
@@ -228,7 +246,7 @@ func (m *measuring) exhaust(ctx context.Context) error {
 
 // compare measures each choice beside the default and the best of the grid, in turn.
 func (m *measuring) compare(ctx context.Context) error {
-	measured := map[int64]tuning{}
+	measured := map[int64]outcome{}
 	for i := range m.tunings {
 		t := &m.tunings[i]
 		if _, ok := measured[t.version]; !ok {
@@ -249,7 +267,9 @@ func (m *measuring) compare(ctx context.Context) error {
 			if same {
 				chosen = best
 			}
-			one := tuning{gain: m.last.Gains[chosen], best: m.last.Gains[best]}
+			one := outcome{
+				gain: m.last.Gains[chosen], best: m.last.Gains[best], missed: m.last.Missed[chosen], bestMissed: m.last.Missed[best],
+			}
 			for _, c := range []search.Candidate{chosen, best} {
 				if c != m.candidate(1) {
 					one.noise = max(one.noise, m.last.Errors[c])
@@ -257,8 +277,7 @@ func (m *measuring) compare(ctx context.Context) error {
 			}
 			measured[t.version] = one
 		}
-		known := measured[t.version]
-		t.gain, t.noise, t.best = known.gain, known.noise, known.best
+		t.outcome = measured[t.version]
 	}
 	return m.curves(ctx)
 }

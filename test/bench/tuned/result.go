@@ -22,7 +22,7 @@ func (m *measuring) result() table.Result {
 	title := m.subject.name + ", " + m.ask.String()
 	least, slowest, low, high := m.tunings[0], m.tunings[0], m.tunings[0], m.tunings[0]
 	for _, t := range m.tunings {
-		if t.gain/t.best < least.gain/least.best {
+		if t.share() < least.share() {
 			least = t
 		}
 		if t.seconds > slowest.seconds {
@@ -38,10 +38,10 @@ func (m *measuring) result() table.Result {
 	alike := low.gain / high.gain
 	r := table.Result{Figures: []table.Figure{
 		{
-			Name: title + ": the worst choice / the best of the grid", Value: least.gain / least.best, Unit: "x",
-			Goal: fmt.Sprintf(">= %g", leastOfBest), Met: least.gain/least.best >= leastOfBest && tried(m.found) >= m.size,
-			Detail: fmt.Sprintf("%s: %.3g times the default; %s: %.3g times%s", least.name, least.gain, m.names[m.best], least.best,
-				accuracy(least)),
+			Name: title + ": the worst choice / the best of the grid", Value: least.share(), Unit: "x",
+			Goal: fmt.Sprintf(">= %g", leastOfBest), Met: least.share() >= leastOfBest && tried(m.found) >= m.size,
+			Detail: fmt.Sprintf("%s: %.3g times the default%s; %s: %.3g times%s%s", least.name, least.gain, but(least.missed),
+				m.names[m.best], least.best, but(least.bestMissed), accuracy(least)),
 		},
 		{
 			Name: title + ": the worst choice / the best choice", Value: alike, Unit: "x", Goal: fmt.Sprintf(">= %g", leastAlike),
@@ -61,6 +61,14 @@ func (m *measuring) result() table.Result {
 	r.Grids = append(r.Grids, m.latencies(title))
 	r.Pictures = append(r.Pictures, m.picture(title))
 	return r
+}
+
+// but says which bound was missed, nothing where none was.
+func but(missed string) string {
+	if missed == "" {
+		return ""
+	}
+	return ", but " + missed
 }
 
 // tried is how many candidates of a grid were measured or cannot be used. Where some are missing, the best one of the grid

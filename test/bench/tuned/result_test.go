@@ -27,9 +27,33 @@ func TestTheBestOfAGridIsThatOfAllItsCandidates(t *testing.T) {
 			for _, e := range c.excluded {
 				found.Excluded[e] = &search.Excluded{Reason: "it answers otherwise"}
 			}
-			m := &measuring{size: 3, found: found, last: &search.Found{}, best: 1, tunings: []tuning{{version: 1, gain: 1, best: 1}}}
+			m := &measuring{size: 3, found: found, last: &search.Found{}, best: 1}
+			m.tunings = []tuning{{version: 1, outcome: outcome{gain: 1, best: 1}}}
 			if f := m.result().Figures[0]; f.Met != c.met || !strings.HasSuffix(f.Name, "the best of the grid") {
 				t.Errorf("met %v, want %v: %+v", f.Met, c.met, f)
+			}
+		})
+	}
+}
+
+// TestWhatMissesABoundIsNotTheBest compares choices with a best of the grid that clients see miss a bound, or not.
+func TestWhatMissesABoundIsNotTheBest(t *testing.T) {
+	const slow = "it carries 13.8 requests per second, and 15 are wanted"
+	for _, c := range []struct {
+		name  string
+		of    outcome
+		value float64
+	}{
+		{"both keep it", outcome{gain: 1, best: 2}, 0.5},
+		{"the best of the grid misses it", outcome{gain: 1, best: 1.3, bestMissed: slow}, 1},
+		{"the choice misses it", outcome{gain: 1.3, best: 1.1, missed: slow}, 0},
+		{"the choice is the best of the grid, and misses it", outcome{gain: 1.3, best: 1.3, missed: slow, bestMissed: slow}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := &measuring{found: &search.Found{}, last: &search.Found{}, best: 2, tunings: []tuning{{version: 1, outcome: c.of}}}
+			f := m.result().Figures[0]
+			if told := strings.Contains(f.Detail, slow); f.Value != c.value || told != (c.of.missed+c.of.bestMissed != "") {
+				t.Errorf("%v x, want %v: %s", f.Value, c.value, f.Detail)
 			}
 		})
 	}
