@@ -101,6 +101,7 @@ type qualities struct {
 	errors     Weights // standard errors of the logarithms
 	violation  float64 // by how much a bound is missed, as a ratio - 1; 0: it keeps all bounds
 	why        string  // which one
+	doubtful   bool    // its throughput reaches the floor only if the noise allows it
 }
 
 // judge says how good a candidate is. current is the throughput of the current configuration.
@@ -142,6 +143,8 @@ func (o Objective) judge(m *Measured, current float64) qualities {
 	}
 	if floor := o.floor(current); reached < floor {
 		miss(floor/math.Max(reached, 1e-9), "it carries %.4g requests per second, and %.4g are wanted", reached, floor)
+	} else {
+		q.doubtful = q.throughput < floor
 	}
 	if o.Memory > 0 && m.Memory > o.Memory {
 		miss(float64(m.Memory)/float64(o.Memory), "it takes %d MiB, and %d MiB are allowed", m.Memory>>20, o.Memory>>20)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -103,8 +104,9 @@ const (
 	leastGain  = 1.04 // by which another candidate has to be better than the current configuration
 	equal      = 0.02 // gains that differ by less are the same: the one with fewer changes wins
 	finalShare = 0.4  // of the time, for the comparison of the last ones
-	finalists  = 2
-	leastFinal = 3 // rounds of it
+	finalists  = 2    // and a third one, see running.finalists
+	mostMissed = 0.5  // by which part a bound may be missed that another axis may keep
+	leastFinal = 3    // rounds of it
 	mostFinal  = 8
 	// by how many standard errors a gain has to be above 1, and apart from leastGain so that no further round is needed
 	certain = 2
@@ -163,7 +165,7 @@ func (s Search) Run(ctx context.Context) (*Found, error) {
 			break
 		}
 	}
-	best = best[:min(len(best), finalists)]
+	best = r.finalists(r.ranked(best))
 	if err := r.final(ctx, best); err != nil {
 		return nil, err
 	}
@@ -251,13 +253,43 @@ func (r *running) extend(ctx context.Context, best []Candidate, axis int) ([]Can
 		}
 		pool = r.ranked(pool)
 		if len(pool) <= beam {
-			return pool, nil
+			return r.kept(pool, len(pool)), nil
 		}
-		pool = pool[:max((len(pool)+1)/2, beam)]
+		pool = r.kept(pool, max((len(pool)+1)/2, beam))
 		if len(pool) <= beam {
 			return pool, nil
 		}
 	}
+}
+
+// kept returns the n best of ranked candidates, behind the first one that which misses a bound and is better than all that keep
+// them, if there is one: another axis may change that, as batches raise the throughput that a lower latency costs.
+func (r *running) kept(list []Candidate, n int) []Candidate {
+	if n < 2 {
+		return list[:n]
+	}
+	base, most, promising := r.judged(r.base), 0.0, 0
+	for i, c := range list {
+		q := r.judged(c)
+		gain := r.Objective.gain(q, base)
+		if q.violation > mostMissed || gain <= most*leastGain {
+			continue
+		}
+		most = gain
+		if q.violation > 0 {
+			promising = i
+		}
+	}
+	if promising > 0 {
+		c := list[promising]
+		list = slices.Insert(slices.Delete(list, promising, promising+1), 1, c)
+	}
+	return list[:n]
+}
+
+// judged says how good a measured candidate is, by what the current configuration carries as far as is known.
+func (r *running) judged(c Candidate) qualities {
+	return r.Objective.judge(r.found.Measured[c], r.found.Measured[r.base].carries().Value)
 }
 
 // ranked sorts candidates that can be chosen, the best first, and drops the others.
@@ -265,15 +297,15 @@ func (r *running) ranked(list []Candidate) []Candidate {
 	list = slices.DeleteFunc(slices.Clone(list), func(c Candidate) bool {
 		return r.found.Excluded[c] != nil || r.found.Measured[c] == nil
 	})
-	base := r.Objective.judge(r.found.Measured[r.base], r.current)
-	type judged struct {
+	base := r.judged(r.base)
+	type gained struct {
 		qualities
 		gain float64
 	}
-	all := map[Candidate]judged{}
+	all := map[Candidate]gained{}
 	for _, c := range list {
-		q := r.Objective.judge(r.found.Measured[c], r.current)
-		all[c] = judged{q, r.Objective.gain(q, base)}
+		q := r.judged(c)
+		all[c] = gained{q, r.Objective.gain(q, base)}
 	}
 	slices.SortStableFunc(list, func(a, b Candidate) int {
 		if d := cmp.Compare(all[a].violation, all[b].violation); d != 0 {
@@ -281,6 +313,21 @@ func (r *running) ranked(list []Candidate) []Candidate {
 		}
 		return cmp.Or(cmp.Compare(all[b].gain, all[a].gain), cmp.Compare(a.Changes(), b.Changes()))
 	})
+	return list
+}
+
+// finalists returns the two best of ranked candidates. Where the first one may miss a bound, the best one measured that keeps all
+// of them is the third.
+func (r *running) finalists(list []Candidate) []Candidate {
+	list = list[:min(len(list), finalists)]
+	if len(list) == 0 || !r.judged(list[0]).doubtful {
+		return list
+	}
+	all := r.ranked(slices.Sorted(maps.Keys(r.found.Measured)))
+	sure := slices.IndexFunc(all, func(c Candidate) bool { q := r.judged(c); return q.violation == 0 && !q.doubtful })
+	if sure >= 0 && !slices.Contains(list, all[sure]) {
+		list = append(slices.Clone(list), all[sure])
+	}
 	return list
 }
 
@@ -328,13 +375,12 @@ func (r *running) decided(list []Candidate) bool {
 	if r.found.Excluded[r.base] != nil {
 		return true
 	}
-	current := r.found.Measured[r.base].carries().Value
-	base := r.Objective.judge(r.found.Measured[r.base], current)
+	base := r.judged(r.base)
 	for _, c := range list {
 		if c == r.base || r.found.Excluded[c] != nil {
 			continue
 		}
-		q := r.Objective.judge(r.found.Measured[c], current)
+		q := r.judged(c)
 		apart := math.Abs(math.Log(r.Objective.gain(q, base) / leastGain))
 		open := apart < certain*r.Objective.uncertainty(q, base) && !r.clear(c, base)
 		if !q.misses() && !base.misses() && open {
@@ -346,11 +392,9 @@ func (r *running) decided(list []Candidate) bool {
 
 // choose says which candidate is the best.
 func (r *running) choose(best []Candidate) {
-	f := &r.found
-	r.current = f.Measured[r.base].carries().Value
-	base := r.Objective.judge(f.Measured[r.base], r.current)
+	f, base := &r.found, r.judged(r.base)
 	for c, m := range f.Measured {
-		q := r.Objective.judge(m, r.current)
+		q := r.judged(c)
 		f.Gains[c], f.Errors[c] = r.Objective.gain(q, base), r.Objective.uncertainty(q, base)
 		if q.why == "" {
 			q.why = r.Objective.unproved(m)
@@ -364,7 +408,13 @@ func (r *running) choose(best []Candidate) {
 	missed := func(c Candidate) bool { return f.Missed[c] != "" }
 	switch kept := slices.DeleteFunc(slices.Clone(list), missed); {
 	case len(kept) > 0:
-		r.chooseOf(kept, base)
+		sure := slices.DeleteFunc(slices.Clone(kept), func(c Candidate) bool { return r.judged(c).doubtful })
+		if len(sure) > 0 {
+			r.chooseOf(sure, base)
+		}
+		if f.Best == r.base && len(sure) < len(kept) { // then one that may miss a bound
+			r.chooseOf(kept, base)
+		}
 	case missed(r.base) || len(list) == 0:
 		f.Reason = r.impossible(append(list, r.base))
 	default:
@@ -396,7 +446,7 @@ func (r *running) chooseOf(list []Candidate, base qualities) {
 // are large where rounds are few and differ, or because every round of it was much better than every one of the current
 // configuration.
 func (r *running) clear(c Candidate, base qualities) bool {
-	q := r.Objective.judge(r.found.Measured[c], r.current)
+	q := r.judged(c)
 	return math.Log(r.Objective.gain(q, base)) > certain*r.Objective.uncertainty(q, base) ||
 		r.Objective.worstGain(r.found.Measured[c], r.found.Measured[r.base]) > obvious
 }
