@@ -165,7 +165,7 @@ func (s Search) Run(ctx context.Context) (*Found, error) {
 			break
 		}
 	}
-	best = r.finalists(r.ranked(best))
+	best = r.finalists()
 	if err := r.final(ctx, best); err != nil {
 		return nil, err
 	}
@@ -262,8 +262,8 @@ func (r *running) extend(ctx context.Context, best []Candidate, axis int) ([]Can
 	}
 }
 
-// kept returns the n best of ranked candidates, behind the first one that which misses a bound and is better than all that keep
-// them, if there is one: another axis may change that, as batches raise the throughput that a lower latency costs.
+// kept returns the n best of ranked candidates. If one that misses a bound is better than all that keep them, it comes first:
+// another axis may change that, as batches raise the throughput that a lower latency costs.
 func (r *running) kept(list []Candidate, n int) []Candidate {
 	if n < 2 {
 		return list[:n]
@@ -282,7 +282,7 @@ func (r *running) kept(list []Candidate, n int) []Candidate {
 	}
 	if promising > 0 {
 		c := list[promising]
-		list = slices.Insert(slices.Delete(list, promising, promising+1), 1, c)
+		list = slices.Insert(slices.Delete(list, promising, promising+1), 0, c)
 	}
 	return list[:n]
 }
@@ -316,19 +316,18 @@ func (r *running) ranked(list []Candidate) []Candidate {
 	return list
 }
 
-// finalists returns the two best of ranked candidates. Where the first one may miss a bound, the best one measured that keeps all
-// of them is the third.
-func (r *running) finalists(list []Candidate) []Candidate {
-	list = list[:min(len(list), finalists)]
-	if len(list) == 0 || !r.judged(list[0]).doubtful {
-		return list
+// finalists returns the two best candidates that were measured. Where both may miss a bound, the best one that keeps all of them
+// is the third.
+func (r *running) finalists() []Candidate {
+	list := r.ranked(slices.Sorted(maps.Keys(r.found.Measured)))
+	sure := slices.IndexFunc(list, func(c Candidate) bool { q := r.judged(c); return q.violation == 0 && !q.doubtful })
+	if sure > finalists {
+		list[finalists] = list[sure]
 	}
-	all := r.ranked(slices.Sorted(maps.Keys(r.found.Measured)))
-	sure := slices.IndexFunc(all, func(c Candidate) bool { q := r.judged(c); return q.violation == 0 && !q.doubtful })
-	if sure >= 0 && !slices.Contains(list, all[sure]) {
-		list = append(slices.Clone(list), all[sure])
+	if sure >= finalists {
+		return list[:finalists+1]
 	}
-	return list
+	return list[:min(len(list), finalists)]
 }
 
 // final measures the best candidates and the current configuration in turn, so that what changes on the machine meanwhile
