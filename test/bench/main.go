@@ -103,7 +103,7 @@ func main() {
 	models := flag.String("models", "", "only write the models of the table peers into this folder, in Triton's layout")
 	flag.Parse()
 	// The load loop is one thread, raw callers are a thread each: none of them waits for a turn. The collector runs
-	// between samples, and where a scenario takes none for long, when the heap is full.
+	// between samples, and when the heap is full: some scenarios run for long without samples.
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 8))
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(2 << 30) // without it, 1 MB answers of a text recogniser filled 24 GB within 20 minutes

@@ -77,7 +77,7 @@ type surface struct {
 	batched  float64 // what a row of a batch takes, as a part of a single one
 	outside  float64 // what a process of its own adds to a run
 	plain    float64 // what each lower graph level adds
-	eager    bool    // a batch takes what waits, which is little at half of the load
+	eager    bool    // a batch has only the requests that wait: few at half of the load
 }
 
 var surfaces = []surface{

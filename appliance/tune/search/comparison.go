@@ -1,0 +1,155 @@
+package search
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+)
+
+// finalists returns the two best candidates that were measured. Where both of them may miss a bound, the best candidate that
+// keeps all bounds is the third.
+func (r *running) finalists() []Candidate {
+	list := r.ranked(slices.Sorted(maps.Keys(r.found.Measured)))
+	sure := slices.IndexFunc(list, func(c Candidate) bool { q := r.judged(c); return q.violation == 0 && !q.doubtful })
+	if sure > finalists {
+		list[finalists] = list[sure]
+	}
+	if sure >= finalists {
+		return list[:finalists+1]
+	}
+	return list[:min(len(list), finalists)]
+}
+
+// final measures the best candidates and the current configuration in turn, so that what changes on the machine meanwhile
+// concerns all of them. What they were chosen by does not count any more: of many the best one was lucky, too.
+func (r *running) final(ctx context.Context, best []Candidate) error {
+	list := slices.Clone(best)
+	if !slices.Contains(list, r.base) {
+		list = append(list, r.base)
+	}
+	for _, c := range list {
+		delete(r.found.Measured, c)
+	}
+	d := r.finalTime(len(list))
+	longest := 0.0 // measurement of this comparison, as a part of the limit
+	for round := range mostFinal {
+		for i := range list {
+			left := r.left()
+			if round > 0 && left < longest {
+				return nil
+			}
+			if err := r.rung(ctx, list[(i+round)%len(list)], d, "comparison of the best"); err != nil {
+				return err
+			}
+			longest = max(longest, left-r.left())
+		}
+		if round+1 >= max(leastFinal, r.Rounds) && r.decided(list) || len(list) == 1 {
+			break
+		}
+	}
+	return nil
+}
+
+// finalTime returns the time of one measurement in the last comparison of so many candidates. It is short enough for
+// leastFinal rounds, or Rounds, to fit into the time that is left, and no shorter than that of the first rungs.
+func (r *running) finalTime(candidates int) time.Duration {
+	measurements := time.Duration(r.Objective.measurements())
+	each := time.Duration(r.left() * float64(r.Limit) / float64(max(leastFinal, r.Rounds)*candidates))
+	opening := max(r.cost-measurements*r.unit, 0)
+	return min(max((each-opening)/measurements, r.unit), max(2*r.unit, finalRung))
+}
+
+// decided tells whether further rounds would choose no other candidate.
+func (r *running) decided(list []Candidate) bool {
+	if r.found.Excluded[r.base] != nil {
+		return true
+	}
+	base := r.judged(r.base)
+	for _, c := range list {
+		if c == r.base || r.found.Excluded[c] != nil {
+			continue
+		}
+		q := r.judged(c)
+		apart := math.Abs(math.Log(r.Objective.gain(q, base) / leastGain))
+		open := apart < certain*r.Objective.uncertainty(q, base) && !r.clear(c, base)
+		if !q.misses() && !base.misses() && open {
+			return false
+		}
+	}
+	return true
+}
+
+// choose says which candidate is the best.
+func (r *running) choose(best []Candidate) {
+	f, base := &r.found, r.judged(r.base)
+	for c, m := range f.Measured {
+		q := r.judged(c)
+		f.Gains[c], f.Errors[c] = r.Objective.gain(q, base), r.Objective.uncertainty(q, base)
+		if q.why == "" {
+			q.why = r.Objective.unproved(m)
+		}
+		if q.why != "" {
+			f.Missed[c] = q.why
+		}
+	}
+	f.Best, f.Gain = r.base, 1
+	list := r.ranked(best)
+	missed := func(c Candidate) bool { return f.Missed[c] != "" }
+	switch kept := slices.DeleteFunc(slices.Clone(list), missed); {
+	case len(kept) > 0:
+		sure := slices.DeleteFunc(slices.Clone(kept), func(c Candidate) bool { return r.judged(c).doubtful })
+		for _, from := range [][]Candidate{sure, kept} { // one that may miss a bound only where no other one is better
+			if f.Best == r.base && len(from) > 0 {
+				r.chooseOf(from, base)
+			}
+		}
+	case missed(r.base) || len(list) == 0:
+		f.Reason = r.impossible(append(list, r.base))
+	default:
+		f.Reason = "only the current configuration keeps the bounds"
+	}
+}
+
+// chooseOf chooses among candidates that keep the bounds, the best first.
+func (r *running) chooseOf(list []Candidate, base qualities) {
+	f, top := &r.found, list[0]
+	for _, c := range list { // of those that are as good, the one that changes the least
+		if f.Gains[c] >= f.Gains[top]*(1-equal) && c.Changes() < top.Changes() {
+			top = c
+		}
+	}
+	switch {
+	case top == r.base:
+		f.Reason = "the current configuration is the best"
+	case f.Missed[r.base] != "": // whatever it costs
+		f.Best, f.Gain = top, f.Gains[top]
+	case f.Gains[top] < leastGain || !r.clear(top, base):
+		f.Reason = fmt.Sprintf("the current configuration is the best: no other one is clearly more than %.0f %% better", 100*(leastGain-1))
+	default:
+		f.Best, f.Gain = top, f.Gains[top]
+	}
+}
+
+// clear tells whether a candidate is better by more than the noise of the measurement: by the errors of the means, which
+// are large where rounds are few and differ, or because every round of it was much better than every one of the current
+// configuration.
+func (r *running) clear(c Candidate, base qualities) bool {
+	q := r.judged(c)
+	return math.Log(r.Objective.gain(q, base)) > certain*r.Objective.uncertainty(q, base) ||
+		r.Objective.worstGain(r.found.Measured[c], r.found.Measured[r.base]) > obvious
+}
+
+// impossible says that no candidate keeps the bounds, and how close the nearest one came.
+func (r *running) impossible(list []Candidate) string {
+	list = r.ranked(list)
+	o, nearest := r.Objective, r.found.Missed[list[0]]
+	switch {
+	case o.P99 > 0 && o.Throughput == 0 && o.Memory == 0:
+		return fmt.Sprintf("no candidate keeps the p99 latency below %v: of the nearest one %s", o.P99, nearest)
+	default:
+		return "no candidate keeps the bounds: of the nearest one " + nearest
+	}
+}
