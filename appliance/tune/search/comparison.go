@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -72,10 +73,9 @@ func (r *running) decided(list []Candidate) bool {
 		if c == r.base || r.found.Excluded[c] != nil {
 			continue
 		}
-		q := r.judged(c)
-		apart := math.Abs(math.Log(r.Objective.gain(q, base) / leastGain))
-		open := apart < certain*r.Objective.uncertainty(q, base) && !r.clear(c, base)
-		if !q.misses() && !base.misses() && open {
+		gain, deviation := r.compared(c)
+		open := math.Abs(math.Log(gain/leastGain)) < certain*deviation && !r.clear(c)
+		if !r.judged(c).misses() && !base.misses() && open {
 			return false
 		}
 	}
@@ -84,26 +84,31 @@ func (r *running) decided(list []Candidate) bool {
 
 // choose says which candidate is the best.
 func (r *running) choose(best []Candidate) {
-	f, base := &r.found, r.judged(r.base)
+	f := &r.found
 	for c, m := range f.Measured {
 		q := r.judged(c)
-		f.Gains[c], f.Errors[c] = r.Objective.gain(q, base), r.Objective.uncertainty(q, base)
+		f.Gains[c], f.Errors[c] = r.compared(c)
 		if q.why == "" {
 			q.why = r.Objective.unproved(m)
 		}
 		if q.why != "" {
 			f.Missed[c] = q.why
 		}
+		f.Doubtful[c] = q.doubtful
 	}
-	f.Best, f.Gain = r.base, 1
+	f.Best, f.Leader, f.Gain = r.base, r.base, 1
 	list := r.ranked(best)
 	missed := func(c Candidate) bool { return f.Missed[c] != "" }
 	switch kept := slices.DeleteFunc(slices.Clone(list), missed); {
 	case len(kept) > 0:
-		sure := slices.DeleteFunc(slices.Clone(kept), func(c Candidate) bool { return r.judged(c).doubtful })
+		slices.SortStableFunc(kept, func(a, b Candidate) int { return cmp.Compare(f.Gains[b], f.Gains[a]) })
+		sure := slices.DeleteFunc(slices.Clone(kept), func(c Candidate) bool { return f.Doubtful[c] })
+		if len(sure) > 0 && (f.Gains[sure[0]] > 1 || missed(r.base)) {
+			f.Leader = sure[0]
+		}
 		for _, from := range [][]Candidate{sure, kept} { // one that may miss a bound only where no other one is better
 			if f.Best == r.base && len(from) > 0 {
-				r.chooseOf(from, base)
+				r.chooseOf(from)
 			}
 		}
 	case missed(r.base) || len(list) == 0:
@@ -114,7 +119,7 @@ func (r *running) choose(best []Candidate) {
 }
 
 // chooseOf chooses among candidates that keep the bounds, the best first.
-func (r *running) chooseOf(list []Candidate, base qualities) {
+func (r *running) chooseOf(list []Candidate) {
 	f, top := &r.found, list[0]
 	for _, c := range list { // of those that are as good, the one that changes the least
 		if f.Gains[c] >= f.Gains[top]*(1-equal) && c.Changes() < top.Changes() {
@@ -126,20 +131,11 @@ func (r *running) chooseOf(list []Candidate, base qualities) {
 		f.Reason = "the current configuration is the best"
 	case f.Missed[r.base] != "": // whatever it costs
 		f.Best, f.Gain = top, f.Gains[top]
-	case f.Gains[top] < leastGain || !r.clear(top, base):
+	case f.Gains[top] < leastGain || !r.clear(top):
 		f.Reason = fmt.Sprintf("the current configuration is the best: no other one is clearly more than %.0f %% better", 100*(leastGain-1))
 	default:
 		f.Best, f.Gain = top, f.Gains[top]
 	}
-}
-
-// clear tells whether a candidate is better by more than the noise of the measurement: by the errors of the means, which
-// are large where rounds are few and differ, or because every round of it was much better than every one of the current
-// configuration.
-func (r *running) clear(c Candidate, base qualities) bool {
-	q := r.judged(c)
-	return math.Log(r.Objective.gain(q, base)) > certain*r.Objective.uncertainty(q, base) ||
-		r.Objective.worstGain(r.found.Measured[c], r.found.Measured[r.base]) > obvious
 }
 
 // impossible says that no candidate keeps the bounds, and how close the nearest one came.

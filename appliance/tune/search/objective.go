@@ -264,31 +264,6 @@ func visible(latency, base float64) float64 {
 	return base + math.Copysign(math.Max(math.Abs(d)-invisible, 0), d)
 }
 
-// worstGain is the gain of m over base by the worst round of m and the best one of base; 0 where the objective looks at
-// what no single round tells, or a round is missing.
-func (o Objective) worstGain(m, base *Measured) float64 {
-	w := o.weights()
-	lacks := func(weight float64, rounds, ofBase []float64) bool {
-		return weight > 0 && (len(rounds) < m.rungs || len(ofBase) == 0)
-	}
-	if o.P99 > 0 && w.Throughput > 0 || m.rungs == 0 || lacks(w.Throughput, m.throughputs, base.throughputs) ||
-		lacks(w.Latency, m.latencies, base.latencies) || lacks(w.Power, m.energies, base.energies) {
-		return 0
-	}
-	worst := qualities{memory: float64(max(m.Memory, 1))}
-	best := qualities{memory: float64(max(base.Memory, 1))}
-	if w.Throughput > 0 {
-		worst.throughput, best.throughput = math.Exp(slices.Min(m.throughputs)), math.Exp(slices.Max(base.throughputs))
-	}
-	if w.Latency > 0 {
-		worst.latency, best.latency = math.Exp(slices.Max(m.latencies)), math.Exp(slices.Min(base.latencies))
-	}
-	if w.Power > 0 {
-		worst.energy, best.energy = math.Exp(slices.Max(m.energies)), math.Exp(slices.Min(base.energies))
-	}
-	return o.gain(worst, best)
-}
-
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // closest is what was measured at the rate closest to one. Where nothing was, it never answers.

@@ -82,12 +82,14 @@ type Search struct {
 // Found is the result of a search.
 type Found struct {
 	Best     Candidate // the current configuration where nothing is clearly better
+	Leader   Candidate // the best of the last comparison whose mean keeps all bounds, even if only by the noise
 	Gain     float64   // how many times as good as the current configuration it is, by the objective
 	Reason   string    // why nothing else was chosen; "" where something was
 	Rate     float64   // at which latencies were compared
 	Measured map[Candidate]*Measured
 	Excluded map[Candidate]*Excluded
 	Missed   map[Candidate]string // which bound of the objective a measured candidate does not keep
+	Doubtful map[Candidate]bool   // it reaches the wanted throughput only if the noise allows it
 	Gains    map[Candidate]float64
 	Errors   map[Candidate]float64 // standard errors of the logarithms of Gains
 	Cut      string                // what was not searched because the time was over; "" for nothing
@@ -135,7 +137,7 @@ func (s Search) Run(ctx context.Context) (*Found, error) {
 	r := &running{Search: s, began: time.Now(), unit: leastRung, base: Candidate(make([]byte, len(s.Axes)))}
 	r.found = Found{
 		Measured: map[Candidate]*Measured{}, Excluded: map[Candidate]*Excluded{}, Missed: map[Candidate]string{},
-		Gains: map[Candidate]float64{}, Errors: map[Candidate]float64{},
+		Doubtful: map[Candidate]bool{}, Gains: map[Candidate]float64{}, Errors: map[Candidate]float64{},
 	}
 	if err := r.measureBase(ctx); err != nil {
 		return nil, err
