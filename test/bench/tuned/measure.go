@@ -93,7 +93,7 @@ type outcome struct {
 }
 
 // share is how good the choice is, as a part of the best that keeps the bounds: that of the grid, or the default where that of
-// the grid missed one when it was measured again. 0: the choice missed one.
+// the grid missed one or was worse when it was measured again. 0: the choice missed one.
 func (o outcome) share() float64 {
 	switch {
 	case o.missed != "":
@@ -101,7 +101,7 @@ func (o outcome) share() float64 {
 	case o.bestMissed != "":
 		return o.gain
 	}
-	return o.gain / o.best
+	return o.gain / max(o.best, 1)
 }
 
 // store puts the models into the box.
@@ -224,7 +224,7 @@ func (m *measuring) same(ctx context.Context, a, b int64) (bool, error) {
 const (
 	perCandidate = 20 * time.Second // for the grid: one measurement of a large model takes 10 s
 	leastGrid    = 150 * time.Second
-	comparison   = 100 * time.Second // of a choice, the best of the grid and the default, at the most
+	comparison   = 150 * time.Second // of a choice, the best of the grid and the default, at the most
 	compared     = 8                 // times, of each of them
 )
 
@@ -240,7 +240,7 @@ func (m *measuring) exhaust(ctx context.Context) error {
 	if m.found, err = m.search(ctx, m.aimed, limit, 0, versions...); err != nil {
 		return err
 	}
-	m.best = versions[m.found.Best.At(0)]
+	m.best = versions[m.found.Leader.At(0)]
 	return nil
 }
 
@@ -269,6 +269,9 @@ func (m *measuring) compare(ctx context.Context) error {
 			}
 			one := outcome{
 				gain: m.last.Gains[chosen], best: m.last.Gains[best], missed: m.last.Missed[chosen], bestMissed: m.last.Missed[best],
+			}
+			if m.last.Doubtful[best] && one.bestMissed == "" {
+				one.bestMissed = "its mean carries too few requests"
 			}
 			for _, c := range []search.Candidate{chosen, best} {
 				if c != m.candidate(1) {

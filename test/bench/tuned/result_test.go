@@ -46,6 +46,7 @@ func TestWhatMissesABoundIsNotTheBest(t *testing.T) {
 	}{
 		{"both keep it", outcome{gain: 1, best: 2}, 0.5},
 		{"the best of the grid misses it", outcome{gain: 1, best: 1.3, bestMissed: slow}, 1},
+		{"the best of the grid is worse", outcome{gain: 1, best: 0.9}, 1},
 		{"the choice misses it", outcome{gain: 1.3, best: 1.1, missed: slow}, 0},
 		{"the choice is the best of the grid, and misses it", outcome{gain: 1.3, best: 1.3, missed: slow, bestMissed: slow}, 0},
 	} {
