@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
@@ -153,6 +152,3 @@ func (f files) with(config []byte) files {
 	other[configFile] = config
 	return other
 }
-
-// form is that of requests and answers.
-const form = kserve.Binary
