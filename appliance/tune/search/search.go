@@ -82,7 +82,7 @@ type Search struct {
 // Found is the result of a search.
 type Found struct {
 	Best     Candidate // the current configuration where nothing is clearly better
-	Leader   Candidate // the best of the last comparison whose mean keeps all bounds, even if only by the noise
+	Leader   Candidate // like Best, but by the medians of the rounds alone, whatever the noise is
 	Gain     float64   // how many times as good as the current configuration it is, by the objective
 	Reason   string    // why nothing else was chosen; "" where something was
 	Rate     float64   // at which latencies were compared

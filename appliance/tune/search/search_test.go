@@ -481,6 +481,33 @@ func TestWhatARoundHasInCommonIsNoNoise(t *testing.T) {
 	}
 }
 
+// TestTheLeaderIsTheBestWhateverTheNoise chooses between the current configuration and another one.
+func TestTheLeaderIsTheBestWhateverTheNoise(t *testing.T) {
+	current := rounds([3]float64{4000, 4010, 3990}, [3]float64{20, 40, 30})
+	for _, test := range []struct {
+		name         string
+		other        *Measured
+		best, leader Candidate
+	}{
+		{"clearly better", rounds([3]float64{4000, 4010, 3990}, [3]float64{10, 20, 15}), "\x01", "\x01"},
+		{"better, but not clearly", rounds([3]float64{4000, 4010, 3990}, [3]float64{17.5, 43, 21}), "\x00", "\x01"},
+		{"better, but it may carry too little", rounds([3]float64{3790, 3795, 3780}, [3]float64{17.5, 43, 21}), "\x00", "\x00"},
+		{"worse", rounds([3]float64{4000, 4010, 3990}, [3]float64{24, 47, 37}), "\x00", "\x00"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			base, other := Candidate("\x00"), Candidate("\x01")
+			r := &running{base: base, found: Found{
+				Measured: map[Candidate]*Measured{base: current, other: test.other}, Missed: map[Candidate]string{},
+				Doubtful: map[Candidate]bool{}, Gains: map[Candidate]float64{}, Errors: map[Candidate]float64{},
+			}}
+			r.choose([]Candidate{other, base})
+			if f := r.found; f.Best != test.best || f.Leader != test.leader {
+				t.Errorf("best %q, leader %q: %s, missed %q", f.Best, f.Leader, f.Reason, f.Missed[other])
+			}
+		})
+	}
+}
+
 // TestTwiceTheNoiseHidesNoGain searches for the best of ResNet-50 with a floor of the throughput, on a machine with twice the
 // noise, half of which all candidates of a round have in common.
 func TestTwiceTheNoiseHidesNoGain(t *testing.T) {

@@ -271,7 +271,7 @@ func (m *measuring) compare(ctx context.Context) error {
 				gain: m.last.Gains[chosen], best: m.last.Gains[best], missed: m.last.Missed[chosen], bestMissed: m.last.Missed[best],
 			}
 			if m.last.Doubtful[best] && one.bestMissed == "" {
-				one.bestMissed = "its mean carries too few requests"
+				one.bestMissed = "by the median of its rounds it carries too few requests"
 			}
 			for _, c := range []search.Candidate{chosen, best} {
 				if c != m.candidate(1) {
