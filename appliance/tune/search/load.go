@@ -14,17 +14,20 @@ const (
 	maxCallers  = 128              // requests in progress while a candidate is saturated
 	leastAnswer = 16               // answers for which a candidate is saturated, within saturation times the time
 	saturation  = 3                // times
+	leastSteps  = 3                // the start, the first request alone, and a batch, see steps
 	drainTime   = 10 * time.Second // for the requests in progress at the end of a rung
 	never       = 1e6              // milliseconds, of a request that was not answered
 )
 
-// Saturate keeps as many requests of a source in progress as callers, and counts the answers of windows.
+// Saturate keeps as many requests of a source in progress as callers, and counts the answers. It takes d; longer, up to three
+// times d, until there are enough answers that did not come together, as those of one batch do.
 func Saturate(ctx context.Context, s *load.Source, callers int, d time.Duration) (Estimate, error) {
 	limited, cancel := context.WithTimeout(ctx, saturation*d)
 	defer cancel()
 	var (
-		ends   []time.Duration
-		failed error
+		ends    []time.Duration
+		stopped bool // while the answers of a batch came in
+		failed  error
 	)
 	s.Saturate(limited, limited, callers, func(a load.Answer) {
 		switch {
@@ -34,7 +37,8 @@ func Saturate(ctx context.Context, s *load.Source, callers int, d time.Duration)
 			failed = a.Err
 			cancel()
 		}
-		if a.End() >= d && len(ends) >= leastAnswer {
+		if a.End() >= d && len(ends) >= leastAnswer && !stopped && len(steps(ends)) > leastSteps {
+			stopped = true
 			cancel()
 		}
 	})
@@ -46,25 +50,49 @@ func Saturate(ctx context.Context, s *load.Source, callers int, d time.Duration)
 	case len(ends) < 3:
 		return Estimate{}, &Excluded{Reason: "it answered fewer than 3 requests in " + (saturation * d).String()}
 	}
-	return rateOf(ends), nil
+	counted := steps(ends)
+	if stopped {
+		counted = counted[:len(counted)-1] // the rest of that batch was not counted
+	}
+	return rateOf(counted), nil
 }
 
-// rateOf is the rate of events behind the first fifth, in which queues fill.
-func rateOf(ends []time.Duration) Estimate {
+// step is how many requests were answered until a time.
+type step struct {
+	at       time.Duration
+	answered int
+}
+
+// steps returns the start, and the last answer of each group of them: those that follow each other within a quarter of the mean
+// time between answers, as the answers of a batch do. There is at least one end; they are sorted.
+func steps(ends []time.Duration) []step {
 	slices.Sort(ends)
-	ends = ends[len(ends)/5:]
-	parts := min(8, (len(ends)-1)/2)
-	rate := func(list []time.Duration) float64 { // between the first and the last
-		return float64(len(list)-1) / max((list[len(list)-1]-list[0]).Seconds(), 1e-6)
+	together := ends[len(ends)-1] / time.Duration(4*len(ends))
+	list := []step{{}}
+	for i, end := range ends {
+		if i > 0 && end-ends[i-1] <= together {
+			list = list[:len(list)-1]
+		}
+		list = append(list, step{end, i + 1})
 	}
-	e := Estimate{Value: rate(ends)}
+	return list
+}
+
+// rateOf is the rate of answers, without the first fifth of at least two steps, in which queues fill.
+func rateOf(list []step) Estimate {
+	list = list[len(list)/5:]
+	parts := min(8, (len(list)-1)/2)
+	rate := func(from, to step) float64 {
+		return float64(to.answered-from.answered) / max((to.at-from.at).Seconds(), 1e-6)
+	}
+	e := Estimate{Value: rate(list[0], list[len(list)-1])}
 	if parts < 2 {
 		e.Low, e.High = e.Value*0.8, e.Value*1.2
 		return e
 	}
 	var sum, square float64
 	for i := range parts {
-		one := math.Log(rate(ends[i*(len(ends)-1)/parts : (i+1)*(len(ends)-1)/parts+1]))
+		one := math.Log(rate(list[i*(len(list)-1)/parts], list[(i+1)*(len(list)-1)/parts]))
 		sum, square = sum+one, square+one*one
 	}
 	n := float64(parts)

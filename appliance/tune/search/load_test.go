@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -47,6 +48,65 @@ func TestASaturatedServerIsMeasuredAtItsRate(t *testing.T) {
 			t.Errorf("%+v, %v", e, err)
 		}
 	})
+}
+
+// batcher answers all that wait, up to some rows, in one batch.
+func batcher(ctx context.Context, most int, row time.Duration) *load.Source {
+	type call chan struct{}
+	queue := make(chan call, maxCallers)
+	go func() {
+		for {
+			var batch []call
+			select {
+			case c := <-queue:
+				batch = append(batch, c)
+			case <-ctx.Done():
+				return
+			}
+			for len(batch) < most && len(queue) > 0 {
+				batch = append(batch, <-queue)
+			}
+			time.Sleep(time.Duration(len(batch)) * row)
+			for _, c := range batch {
+				close(c)
+				time.Sleep(10 * time.Microsecond)
+			}
+		}
+	}()
+	return &load.Source{Samples: []*edgewise.Request{{}}, Infer: func(ctx context.Context, _ *edgewise.Request) (*edgewise.Response, error) {
+		answered := make(call)
+		queue <- answered
+		select {
+		case <-answered:
+			return &edgewise.Response{}, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}}
+}
+
+// A rate between the first and the last answer of one batch says nothing.
+func TestAnswersOfABatchThatComeTogetherAreNoRate(t *testing.T) {
+	const row = 20 * time.Millisecond
+	for _, most := range []int{1, 4, 8, 16, 32, 64} {
+		for _, d := range []time.Duration{400 * time.Millisecond, 800 * time.Millisecond, 1500 * time.Millisecond} {
+			if time.Duration(most)*row > 2*d {
+				continue // no batch is over before the time is
+			}
+			t.Run(fmt.Sprintf("%d in %v", most, d), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ctx, stop := context.WithCancel(t.Context())
+					defer time.Sleep(time.Minute) // until the batcher has ended
+					defer stop()
+					began := time.Now()
+					e, err := Saturate(ctx, batcher(ctx, most, row), Callers(2, most), d)
+					if took := time.Since(began); err != nil || math.Abs(e.Value-50) > 2.5 || took > saturation*d {
+						t.Errorf("%+v after %v, %v", e, took, err)
+					}
+				})
+			})
+		}
+	}
 }
 
 func TestASlowServerIsGivenMoreTime(t *testing.T) {
