@@ -99,14 +99,15 @@ type Found struct {
 
 // Bounds of a search.
 const (
-	beam       = 3    // candidates that the next axis is tried on
-	leastGain  = 1.04 // by which another candidate has to be better than the current configuration
-	equal      = 0.02 // gains that differ by less are the same: the one with fewer changes wins
-	finalShare = 0.4  // of the time, for the comparison of the last ones
-	finalists  = 2    // and a third one, see running.finalists
-	mostMissed = 0.5  // part by which a candidate may miss a bound and still be tried with other axes
-	leastFinal = 3    // rounds of it
-	mostFinal  = 8
+	beam          = 3    // candidates that the next axis is tried on
+	leastGain     = 1.04 // by which another candidate has to be better than the current configuration
+	equal         = 0.02 // gains that differ by less are the same: the one with fewer changes wins
+	leastReserved = 0.4  // of the time, for the comparison of the last ones
+	mostReserved  = 0.6  // where leastFinal rounds of it take so long
+	finalists     = 2    // and a third one, see running.finalists
+	mostMissed    = 0.5  // part by which a candidate may miss a bound and still be tried with other axes
+	leastFinal    = 3    // rounds of it
+	mostFinal     = 8
 	// by how many standard errors a gain has to be above 1, and apart from leastGain so that no further round is needed
 	certain = 2
 	obvious = 4 // the gain in every pair of rounds that is more than noise, whatever the errors are
@@ -149,7 +150,7 @@ func (s Search) Run(ctx context.Context) (*Found, error) {
 			if pass > 0 && axis > 1 || len(s.Axes[axis].Values) < 2 {
 				continue
 			}
-			if r.left() < finalShare {
+			if r.left() < r.reserved() {
 				if pass == 0 {
 					r.found.Cut = s.Axes[axis].Name
 				}
@@ -186,9 +187,15 @@ func (r *running) width(axis int, best []Candidate) int {
 		}
 	}
 	values := len(r.Axes[axis].Values)
-	time := (r.left() - finalShare) * float64(r.Limit) * float64(values) / float64(rest)
+	time := (r.left() - r.reserved()) * float64(r.Limit) * float64(values) / float64(rest)
 	fit := time / (float64(r.cost) * float64(values) * 1.5) // half of them are measured again
 	return min(max(int(fit), 1), len(best))
+}
+
+// reserved is the part of the time that is kept for the comparison of the last ones: what the least number of rounds takes.
+func (r *running) reserved() float64 {
+	rounds := float64(leastFinal*(finalists+1)) * float64(r.cost) / float64(r.Limit)
+	return min(max(rounds, leastReserved), mostReserved)
 }
 
 // left is the part of the time that is left.
@@ -243,7 +250,7 @@ func (r *running) extend(ctx context.Context, best []Candidate, axis int) ([]Can
 			if m := r.found.Measured[c]; m != nil && m.rungs > level {
 				continue
 			}
-			if r.left() < finalShare {
+			if r.left() < r.reserved() {
 				break
 			}
 			if err := r.rung(ctx, c, r.unit<<level, r.Axes[axis].Name); err != nil {

@@ -510,6 +510,30 @@ func TestTheLeaderIsTheBestWhateverTheNoise(t *testing.T) {
 
 // TestTwiceTheNoiseHidesNoGain searches for the best of ResNet-50 with a floor of the throughput, on a machine with twice the
 // noise, half of which all candidates of a round have in common.
+func TestTheLastComparisonHasThreeRoundsWhereVersionsLoadSlowly(t *testing.T) {
+	for _, f := range surfaces {
+		t.Run(f.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &bench{surface: f, random: rand.New(rand.NewPCG(1, 7)), noise: 1, opens: 5 * time.Second}
+				rounds := map[Candidate]int{}
+				_, err := Search{Axes: axes(), Bench: b, Limit: 2 * time.Minute, Tried: func(c Candidate, phase string) {
+					if phase == "comparison of the best" {
+						rounds[c]++
+					}
+				}}.Run(t.Context())
+				for c, n := range rounds {
+					if n < leastFinal {
+						t.Errorf("%+v was compared in %d rounds", settingOf(c), n)
+					}
+				}
+				if err != nil || len(rounds) < 2 {
+					t.Errorf("%d candidates were compared, %v", len(rounds), err)
+				}
+			})
+		})
+	}
+}
+
 func TestTwiceTheNoiseHidesNoGain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const searches, most = 30, 5
