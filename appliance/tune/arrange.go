@@ -51,6 +51,7 @@ func (b *bench) current(ctx context.Context) (map[edgewise.ModelID]current, erro
 		if err := b.Quiet(ctx); err != nil {
 			return nil, err
 		}
+		began := time.Now()
 		opened, err := b.Open(ctx, "")
 		if errors.Is(err, idle.ErrTraffic) {
 			continue
@@ -59,6 +60,7 @@ func (b *bench) current(ctx context.Context) (map[edgewise.ModelID]current, erro
 			return nil, err
 		}
 		defer opened.Close()
+		b.arranged = time.Since(began)
 		return opened.(*session).candidate.shows(), nil
 	}
 }

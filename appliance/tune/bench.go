@@ -33,8 +33,9 @@ type bench struct {
 	waiting func(bool) // told while clients need the machine
 	energy  Energy     // nil: the objective does not look at it
 
-	kept  []*loaded // parts of the candidate that was loaded last
-	quiet time.Duration
+	kept     []*loaded // parts of the candidate that was loaded last
+	quiet    time.Duration
+	arranged time.Duration // that it took to load the current configuration first
 }
 
 // Quiet waits until no client has sent a request for some time. The time doubles whenever it was too short.

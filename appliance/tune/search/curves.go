@@ -8,31 +8,41 @@ import (
 // curveParts are the rates of a curve, as parts of the throughput.
 var curveParts = []float64{0.2, 0.4, 0.6, 0.75, 0.85, 0.95}
 
-// Curves measures the latency of the current configuration, and of the best one, at several rates within a time. What is
-// not measured until then is left out, as after an interruption or an error.
+// Curves measures the latency of the current configuration, and of the best one, at several rates. Both have half of the limit,
+// without the time in which clients need the machine. Rates that no time is left for, the highest ones, are left out, as
+// after an interruption or an error.
 func (f *Found) Curves(ctx context.Context, b Bench, limit time.Duration) {
 	base := Candidate(make([]byte, len(f.Best)))
 	list := []Candidate{base}
 	if f.Best != base {
 		list = append(list, f.Best)
 	}
-	each := min(limit/time.Duration(len(list)*len(curveParts)), longestRung)
+	share := limit / time.Duration(len(list))
 	for _, c := range list {
-		m := f.Measured[c]
-		if b.Quiet(ctx) != nil {
-			continue
+		f.curve(ctx, b, c, share)
+	}
+}
+
+// curve measures one candidate. The requests of the last rate may end after the limit.
+func (f *Found) curve(ctx context.Context, b Bench, c Candidate, limit time.Duration) {
+	if b.Quiet(ctx) != nil {
+		return
+	}
+	began, each := time.Now(), min(limit/time.Duration(len(curveParts)+1), longestRung) // one part is left for the loading
+	s, err := b.Open(ctx, c)
+	if err != nil {
+		return
+	}
+	defer s.Close()
+	m := f.Measured[c]
+	for i, part := range curveParts {
+		if time.Since(began)+each > limit {
+			return
 		}
-		s, err := b.Open(ctx, c)
+		p, err := s.Offer(ctx, part*min(m.Throughput.Value, MaxRate), each, i)
 		if err != nil {
-			continue
+			return
 		}
-		for i, part := range curveParts {
-			p, err := s.Offer(ctx, part*min(m.Throughput.Value, MaxRate), each, i)
-			if err != nil {
-				break
-			}
-			m.Points = joined(m.Points, p)
-		}
-		s.Close()
+		m.Points = joined(m.Points, p)
 	}
 }

@@ -534,6 +534,37 @@ func TestTheLastComparisonHasThreeRoundsWhereVersionsLoadSlowly(t *testing.T) {
 	}
 }
 
+func TestCurvesTakeNoLongerThanTheirLimit(t *testing.T) {
+	for _, c := range []struct {
+		opens, limit time.Duration
+		most         int // rates of each candidate
+	}{
+		{100 * time.Millisecond, 30 * time.Second, 6}, {time.Second, 30 * time.Second, 6}, {time.Second, 6 * time.Second, 4},
+		{5 * time.Second, 6 * time.Second, 0},
+	} {
+		t.Run(fmt.Sprintf("%v to load in %v", c.opens, c.limit), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &bench{surface: surfaces[0], random: rand.New(rand.NewPCG(1, 7)), opens: c.opens}
+				base := Candidate(make([]byte, 4))
+				f := &Found{Best: base.with(0, 1), Measured: map[Candidate]*Measured{}}
+				for _, one := range []Candidate{base, f.Best} {
+					f.Measured[one] = &Measured{Throughput: Estimate{100, 100, 100}}
+				}
+				began := time.Now()
+				f.Curves(t.Context(), b, c.limit)
+				if took := time.Since(began); took > max(c.limit, 2*c.opens) || b.open != 0 {
+					t.Errorf("it took %v, and %d candidates are left open", took, b.open)
+				}
+				for one, m := range f.Measured {
+					if len(m.Points) != c.most {
+						t.Errorf("%v has %d rates and %d are wanted", one, len(m.Points), c.most)
+					}
+				}
+			})
+		})
+	}
+}
+
 func TestTwiceTheNoiseHidesNoGain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const searches, most = 30, 5

@@ -286,7 +286,7 @@ func (m *measuring) compare(ctx context.Context) error {
 }
 
 // curveTime is for the curves of the default and of another version.
-const curveTime = 10 * time.Second
+const curveTime = 20 * time.Second
 
 // curves measures latencies at several rates of all that were compared last.
 func (m *measuring) curves(ctx context.Context) error {
