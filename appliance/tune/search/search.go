@@ -198,6 +198,15 @@ func (r *running) reserved() float64 {
 	return min(max(rounds, leastReserved), mostReserved)
 }
 
+// unseen is the part of the time that the first measurements of the axes behind one take. Nothing is measured again before them.
+func (r *running) unseen(axis int) float64 {
+	values := 0
+	for _, a := range r.Axes[axis+1:] {
+		values += max(len(a.Values)-1, 0)
+	}
+	return float64(values) * float64(r.cost) / float64(r.Limit)
+}
+
 // left is the part of the time that is left.
 func (r *running) left() float64 {
 	used := time.Since(r.began) - r.found.Paused
@@ -250,7 +259,7 @@ func (r *running) extend(ctx context.Context, best []Candidate, axis int) ([]Can
 			if m := r.found.Measured[c]; m != nil && m.rungs > level {
 				continue
 			}
-			if r.left() < r.reserved() {
+			if r.left() < r.reserved() || level > 0 && r.left() < r.reserved()+r.unseen(axis) {
 				break
 			}
 			if err := r.rung(ctx, c, r.unit<<level, r.Axes[axis].Name); err != nil {
