@@ -62,7 +62,7 @@ func (t *Tuner) measure(ctx context.Context, j *job, id edgewise.ModelID) (r *ad
 		return nil, nil, unwrapped(err)
 	}
 	limit := time.Duration(j.shown.Limit) * time.Second
-	limit = max(limit-b.arranged, limit/2)
+	limit = max(limit-b.arranged, limit/2) // the first load is part of it
 	found, err := search.Search{
 		Axes: b.plan.axes, Objective: objective(j.shown.Objective), Bench: b, Limit: time.Duration((1 - curveShare) * float64(limit)),
 		Tried: func(c search.Candidate, phase string) { t.progress(j, b.plan, c, phase) },

@@ -63,8 +63,8 @@ type step struct {
 	answered int
 }
 
-// steps returns the start, and the last answer of each group of them: those that follow each other within a quarter of the mean
-// time between answers, as the answers of a batch do. There is at least one end; they are sorted.
+// steps returns the start, and the last answer of each batch. Answers that follow each other within a quarter of the mean time
+// between answers count as those of one batch. ends has at least one time, and is sorted in place.
 func steps(ends []time.Duration) []step {
 	slices.Sort(ends)
 	together := ends[len(ends)-1] / time.Duration(4*len(ends))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,11 +51,11 @@ func TestASaturatedServerIsMeasuredAtItsRate(t *testing.T) {
 	})
 }
 
-// batcher answers all that wait, up to some rows, in one batch.
-func batcher(ctx context.Context, most int, row time.Duration) *load.Source {
+// batcher answers all that wait, up to some rows, in one batch, until ctx ends. Its goroutine is one of work.
+func batcher(ctx context.Context, work *sync.WaitGroup, most int, row time.Duration) *load.Source {
 	type call chan struct{}
 	queue := make(chan call, maxCallers)
-	go func() {
+	work.Go(func() {
 		for {
 			var batch []call
 			select {
@@ -69,11 +70,11 @@ func batcher(ctx context.Context, most int, row time.Duration) *load.Source {
 			time.Sleep(time.Duration(len(batch)) * row)
 			for _, c := range batch {
 				close(c)
-				time.Sleep(10 * time.Microsecond)
+				time.Sleep(10 * time.Microsecond) // of virtual time: one answer after the other
 			}
 		}
-	}()
-	return &load.Source{Samples: []*edgewise.Request{{}}, Infer: func(ctx context.Context, _ *edgewise.Request) (*edgewise.Response, error) {
+	})
+	infer := func(ctx context.Context, _ *edgewise.Request) (*edgewise.Response, error) {
 		answered := make(call)
 		queue <- answered
 		select {
@@ -82,7 +83,8 @@ func batcher(ctx context.Context, most int, row time.Duration) *load.Source {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-	}}
+	}
+	return &load.Source{Samples: []*edgewise.Request{{}}, Infer: infer}
 }
 
 // A rate between the first and the last answer of one batch says nothing.
@@ -91,15 +93,16 @@ func TestAnswersOfABatchThatComeTogetherAreNoRate(t *testing.T) {
 	for _, most := range []int{1, 4, 8, 16, 32, 64} {
 		for _, d := range []time.Duration{400 * time.Millisecond, 800 * time.Millisecond, 1500 * time.Millisecond} {
 			if time.Duration(most)*row > 2*d {
-				continue // no batch is over before the time is
+				continue // a batch takes longer than the measurement
 			}
 			t.Run(fmt.Sprintf("%d in %v", most, d), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					ctx, stop := context.WithCancel(t.Context())
-					defer time.Sleep(time.Minute) // until the batcher has ended
+					var work sync.WaitGroup
+					defer work.Wait()
 					defer stop()
 					began := time.Now()
-					e, err := Saturate(ctx, batcher(ctx, most, row), Callers(2, most), d)
+					e, err := Saturate(ctx, batcher(ctx, &work, most, row), Callers(2, most), d)
 					if took := time.Since(began); err != nil || math.Abs(e.Value-50) > 2.5 || took > saturation*d {
 						t.Errorf("%+v after %v, %v", e, took, err)
 					}

@@ -198,7 +198,8 @@ func (r *running) reserved() float64 {
 	return min(max(rounds, leastReserved), mostReserved)
 }
 
-// unseen is the part of the time that the first measurements of the axes behind one take. Nothing is measured again before them.
+// unseen is the part of the time that the first measurements of the axes after this one take. No value is measured again in
+// that time.
 func (r *running) unseen(axis int) float64 {
 	values := 0
 	for _, a := range r.Axes[axis+1:] {
