@@ -4,7 +4,6 @@ package load
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,17 +81,17 @@ func (s *Source) Saturate(ctx, until context.Context, callers int, note func(Ans
 }
 
 // Offer sends requests that arrive at random times, rate of them a second in the mean, for d and whatever becomes of those
-// before them, and waits for the last answers, or until ctx ends. The same seed gives the same arrivals, in units of the mean
-// time between them. note is told of each answer, by one goroutine at a time. Beyond 1,024 requests in progress it is told of
-// an error of kind Busy.
+// before them, and waits for the last answers, or until ctx ends. The same seed gives the same arrivals for as many requests,
+// in units of the mean time between them. note is told of each answer, by one goroutine at a time. Beyond 1,024 requests in
+// progress it is told of an error of kind Busy.
 func (s *Source) Offer(ctx context.Context, rate float64, d time.Duration, seed uint64, note func(Answer)) {
 	var (
-		random = rand.New(rand.NewPCG(seed, 26))
-		mu     sync.Mutex // held while note runs
-		work   sync.WaitGroup
-		open   atomic.Int64
-		began  = time.Now()
-		timer  = time.NewTimer(0)
+		times = newArrivals(seed, rate*d.Seconds())
+		mu    sync.Mutex // held while note runs
+		work  sync.WaitGroup
+		open  atomic.Int64
+		began = time.Now()
+		timer = time.NewTimer(0)
 	)
 	defer timer.Stop()
 	tell := func(a Answer) {
@@ -101,7 +100,7 @@ func (s *Source) Offer(ctx context.Context, rate float64, d time.Duration, seed 
 		note(a)
 	}
 	for due := time.Duration(0); ctx.Err() == nil; {
-		due += time.Duration(random.ExpFloat64() / rate * float64(time.Second))
+		due += time.Duration(times.next() / rate * float64(time.Second))
 		if due > d {
 			break
 		}
