@@ -61,17 +61,16 @@ func (t *Tuner) measure(ctx context.Context, j *job, id edgewise.ModelID) (r *ad
 	if err := b.arrange(ctx); err != nil {
 		return nil, nil, unwrapped(err)
 	}
-	limit := time.Duration(j.shown.Limit) * time.Second
-	limit = max(limit-b.arranged, limit/2) // the first load is part of it
+	searching, curves := shares(time.Duration(j.shown.Limit)*time.Second, b.arranged)
 	found, err := search.Search{
-		Axes: b.plan.axes, Objective: objective(j.shown.Objective), Bench: b, Limit: time.Duration((1 - curveShare) * float64(limit)),
+		Axes: b.plan.axes, Objective: objective(j.shown.Objective), Bench: b, Limit: searching,
 		Tried: func(c search.Candidate, phase string) { t.progress(j, b.plan, c, phase) },
 	}.Run(ctx)
 	if err != nil {
 		return nil, nil, unwrapped(err)
 	}
 	t.note(j, "curves of the report")
-	found.Curves(ctx, b, time.Duration(curveShare*float64(limit)))
+	found.Curves(ctx, b, curves)
 	if ctx.Err() != nil {
 		return nil, nil, ctx.Err()
 	}
@@ -79,6 +78,14 @@ func (t *Tuner) measure(ctx context.Context, j *job, id edgewise.ModelID) (r *ad
 		return nil, nil, err
 	}
 	return reportOf(b, j, found, t.machine(j.version), began), changes, nil
+}
+
+// shares divides the limit of a tuning. What it took to load the current configuration first is part of the limit; the search and
+// the curves have half of it at the least.
+func shares(limit, loaded time.Duration) (searching, curves time.Duration) {
+	left := max(limit-loaded, limit/2)
+	curves = time.Duration(curveShare * float64(left))
+	return left - curves, curves
 }
 
 // unwrapped makes an error of a tuning of why the current configuration cannot be measured.
