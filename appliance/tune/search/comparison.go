@@ -10,6 +10,33 @@ import (
 	"time"
 )
 
+// Compare measures the current configuration and all other values of the first axis in turn, in at least so many rounds where the
+// limit allows them. At most 8 are made. Errors: those of Run.
+func (s Search) Compare(ctx context.Context, rounds int) (*Found, error) {
+	r, err := s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []Candidate
+	for v := range s.Axes[0].Values {
+		all = append(all, r.base.with(0, v))
+	}
+	return r.end(ctx, all, min(rounds, mostFinal))
+}
+
+// end compares the last candidates, and chooses one.
+func (r *running) end(ctx context.Context, best []Candidate, rounds int) (*Found, error) {
+	if err := r.final(ctx, best, rounds); err != nil {
+		return nil, err
+	}
+	if e := r.found.Excluded[r.base]; e != nil {
+		return nil, e // it was measured before, and nothing can be compared with it now
+	}
+	r.choose(best)
+	r.found.Took = time.Since(r.began) - r.found.Paused
+	return &r.found, nil
+}
+
 // finalists returns the two best candidates that were measured. Where both of them may miss a bound, the best candidate that
 // keeps all bounds is the third.
 func (r *running) finalists() []Candidate {
@@ -26,7 +53,7 @@ func (r *running) finalists() []Candidate {
 
 // final measures the best candidates and the current configuration in turn, so that what changes on the machine meanwhile
 // concerns all of them. What they were chosen by does not count any more: of many the best one was lucky, too.
-func (r *running) final(ctx context.Context, best []Candidate) error {
+func (r *running) final(ctx context.Context, best []Candidate, rounds int) error {
 	list := slices.Clone(best)
 	if !slices.Contains(list, r.base) {
 		list = append(list, r.base)
@@ -34,7 +61,7 @@ func (r *running) final(ctx context.Context, best []Candidate) error {
 	for _, c := range list {
 		delete(r.found.Measured, c)
 	}
-	d := r.finalTime(len(list))
+	d := r.finalTime(rounds * len(list))
 	longest := 0.0 // measurement of this comparison, as a part of the limit
 	for round := range mostFinal {
 		for i := range list {
@@ -47,18 +74,18 @@ func (r *running) final(ctx context.Context, best []Candidate) error {
 			}
 			longest = max(longest, left-r.left())
 		}
-		if round+1 >= max(leastFinal, r.Rounds) && r.decided(list) || len(list) == 1 {
+		if round+1 >= rounds && r.decided(list) || len(list) == 1 {
 			break
 		}
 	}
 	return nil
 }
 
-// finalTime returns the time of one measurement in the last comparison of so many candidates. It is short enough for
-// leastFinal rounds, or Rounds, to fit into the time that is left, and no shorter than that of the first rungs.
-func (r *running) finalTime(candidates int) time.Duration {
+// finalTime returns the time of one of so many measurements of the last comparison. It is short enough for all of them to fit into
+// the time that is left, and no shorter than that of the first rungs.
+func (r *running) finalTime(count int) time.Duration {
 	measurements := time.Duration(r.Objective.measurements())
-	each := time.Duration(r.left() * float64(r.Limit) / float64(max(leastFinal, r.Rounds)*candidates))
+	each := time.Duration(r.left() * float64(r.Limit) / float64(count))
 	opening := max(r.cost-measurements*r.unit, 0)
 	return min(max((each-opening)/measurements, r.unit), max(2*r.unit, finalRung))
 }

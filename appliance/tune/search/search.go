@@ -73,8 +73,6 @@ type Search struct {
 	Objective Objective
 	Bench     Bench
 	Limit     time.Duration // of all measurements, without the time in which clients need the machine
-	// Rounds is the least number of rounds in which the best candidates are compared, up to 8. 0: as many as the choice needs.
-	Rounds int
 	// Tried is called when something was measured; nil: nobody needs to know.
 	Tried func(c Candidate, phase string)
 }
@@ -133,14 +131,20 @@ type running struct {
 	cost    time.Duration // of a rung, the latest of the shortest ones
 }
 
-// Run searches. Errors: ctx's, those of the bench, and Excluded when the current configuration cannot be measured.
-func (s Search) Run(ctx context.Context) (*Found, error) {
+// start begins with the current configuration.
+func (s Search) start(ctx context.Context) (*running, error) {
 	r := &running{Search: s, began: time.Now(), unit: leastRung, base: Candidate(make([]byte, len(s.Axes)))}
 	r.found = Found{
 		Measured: map[Candidate]*Measured{}, Excluded: map[Candidate]*Excluded{}, Missed: map[Candidate]string{},
 		Doubtful: map[Candidate]bool{}, Gains: map[Candidate]float64{}, Errors: map[Candidate]float64{},
 	}
-	if err := r.measureBase(ctx); err != nil {
+	return r, r.measureBase(ctx)
+}
+
+// Run searches. Errors: ctx's, those of the bench, and Excluded when the current configuration cannot be measured.
+func (s Search) Run(ctx context.Context) (*Found, error) {
+	r, err := s.start(ctx)
+	if err != nil {
 		return nil, err
 	}
 	best := []Candidate{r.base}
@@ -156,7 +160,6 @@ func (s Search) Run(ctx context.Context) (*Found, error) {
 				}
 				break
 			}
-			var err error
 			if best, err = r.extend(ctx, best[:r.width(axis, best)], axis); err != nil {
 				return nil, err
 			}
@@ -165,16 +168,7 @@ func (s Search) Run(ctx context.Context) (*Found, error) {
 			break
 		}
 	}
-	best = r.finalists()
-	if err := r.final(ctx, best); err != nil {
-		return nil, err
-	}
-	if e := r.found.Excluded[r.base]; e != nil {
-		return nil, e // it was measured before, and nothing can be compared with it now
-	}
-	r.choose(best)
-	r.found.Took = time.Since(r.began) - r.found.Paused
-	return &r.found, nil
+	return r.end(ctx, r.finalists(), leastFinal)
 }
 
 // width is on how many of the best candidates an axis is tried: on as many as there is time for, when the axes behind it

@@ -537,6 +537,31 @@ func TestTheLastComparisonHasThreeRoundsWhereVersionsLoadSlowly(t *testing.T) {
 	}
 }
 
+func TestAllThatIsComparedIsMeasuredInEachRound(t *testing.T) {
+	for _, rounds := range []int{1, 5, 8, 100} {
+		for _, limit := range []time.Duration{15 * time.Second, 10 * time.Minute} {
+			synctest.Test(t, func(t *testing.T) {
+				b := &bench{surface: surfaces[0], random: rand.New(rand.NewPCG(1, 7)), noise: 1, opens: time.Second}
+				found, err := Search{Axes: axes(), Bench: b, Limit: limit}.Compare(t.Context(), rounds)
+				if err != nil {
+					t.Fatal(err)
+				}
+				least, most := mostFinal, 0
+				for v := range axes()[0].Values {
+					m := found.Measured[Candidate([]byte{byte(v), 0, 0, 0})]
+					if m == nil {
+						t.Fatalf("value %d was not measured", v)
+					}
+					least, most = min(least, m.rungs), max(most, m.rungs)
+				}
+				if most-least > 1 || limit > time.Minute && least < min(rounds, mostFinal) || found.Took > limit {
+					t.Errorf("%d to %d of %d rounds in %v of %v", least, most, rounds, found.Took, limit)
+				}
+			})
+		}
+	}
+}
+
 func TestCurvesTakeNoLongerThanTheirLimit(t *testing.T) {
 	for _, c := range []struct {
 		opens, limit time.Duration

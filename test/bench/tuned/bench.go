@@ -79,16 +79,12 @@ func (s *session) Memory() int64 { return 0 }
 // Close leaves the version loaded until the next one is.
 func (s *session) Close() {}
 
-// search measures all versions, the better half of them again, and the best two beside the first one in turn. Where the time is
-// short, it measures less often. rounds is that of search.Search.
-func (b *bench) search(
-	ctx context.Context, o search.Objective, limit time.Duration, rounds int, versions ...int64,
-) (*search.Found, error) {
+// search finds the best of all versions, beside the first one.
+func (b *bench) search(o search.Objective, limit time.Duration, versions ...int64) search.Search {
 	b.versions = versions
 	return search.Search{
 		Axes: []search.Axis{{Name: "version", Values: make([]string, len(versions))}}, Objective: o, Bench: b, Limit: limit,
-		Rounds: rounds,
-	}.Run(ctx)
+	}
 }
 
 // candidate names a version of the latest search.

@@ -1,6 +1,7 @@
 package tuned
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -171,8 +172,7 @@ func (m *measuring) tune(ctx context.Context) error {
 		if t.Report.Version == 0 {
 			one.name = "the default"
 		}
-		one.version, err = m.known(ctx, one.version)
-		if err != nil {
+		if one.version, err = m.known(ctx, m.choices(), one.version); err != nil {
 			return err
 		}
 		m.names[one.version] = one.name
@@ -182,12 +182,12 @@ func (m *measuring) tune(ctx context.Context) error {
 	return nil
 }
 
-// known returns the version of an earlier choice that has the same configuration.
-func (m *measuring) known(ctx context.Context, version int64) (int64, error) {
-	for _, t := range m.tunings {
-		same, err := m.same(ctx, t.version, version)
+// known returns the one of some versions that has the same configuration as another one, or that one where none has.
+func (m *measuring) known(ctx context.Context, list []int64, version int64) (int64, error) {
+	for _, v := range list {
+		same, err := m.same(ctx, v, version)
 		if same || err != nil {
-			return t.version, err
+			return v, err
 		}
 	}
 	return version, nil
@@ -224,8 +224,8 @@ func (m *measuring) same(ctx context.Context, a, b int64) (bool, error) {
 const (
 	perCandidate = 20 * time.Second // for the grid: one measurement of a large model takes 10 s
 	leastGrid    = 150 * time.Second
-	comparison   = 150 * time.Second // of a choice, the best of the grid and the default, at the most
-	compared     = 8                 // times, of each of them
+	perCompared  = time.Minute // for the comparison of the default, the best of the grid and all choices
+	compared     = 8           // times, of each of them
 )
 
 // exhaust stores and measures the grid.
@@ -237,64 +237,80 @@ func (m *measuring) exhaust(ctx context.Context) error {
 	m.size = len(versions)
 	fmt.Fprintf(os.Stderr, "  a grid of %d\n", m.size)
 	limit := max(time.Duration(m.size)*perCandidate, leastGrid)
-	if m.found, err = m.search(ctx, m.aimed, limit, 0, versions...); err != nil {
+	if m.found, err = m.search(m.aimed, limit, versions...).Run(ctx); err != nil {
 		return err
 	}
 	m.best = versions[m.found.Leader.At(0)]
 	return nil
 }
 
-// compare measures each choice beside the default and the best of the grid, in turn.
-func (m *measuring) compare(ctx context.Context) error {
-	measured := map[int64]outcome{}
+// compare measures the default, the best of the grid and all choices in turn.
+func (m *measuring) compare(ctx context.Context) (err error) {
+	versions := []int64{1}
+	if m.best != 1 {
+		versions = append(versions, m.best)
+	}
 	for i := range m.tunings {
 		t := &m.tunings[i]
-		if _, ok := measured[t.version]; !ok {
-			versions := []int64{1}
-			same, err := m.same(ctx, t.version, m.best)
-			if err != nil {
-				return err
-			}
-			for _, v := range []int64{m.best, t.version} {
-				if !slices.Contains(versions, v) && (v != t.version || !same) {
-					versions = append(versions, v)
-				}
-			}
-			if m.last, err = m.search(ctx, m.aimed, comparison, compared, versions...); err != nil {
-				return err
-			}
-			chosen, best := m.candidate(t.version), m.candidate(m.best)
-			if same {
-				chosen = best
-			}
-			one := outcome{
-				gain: m.last.Gains[chosen], best: m.last.Gains[best], missed: m.last.Missed[chosen], bestMissed: m.last.Missed[best],
-			}
-			if m.last.Doubtful[best] && one.bestMissed == "" {
-				one.bestMissed = "by the median of its rounds it carries too few requests"
-			}
-			for _, c := range []search.Candidate{chosen, best} {
-				if c != m.candidate(1) {
-					one.noise = max(one.noise, m.last.Errors[c])
-				}
-			}
-			measured[t.version] = one
+		if t.version, err = m.known(ctx, versions, t.version); err != nil {
+			return err
 		}
-		t.outcome = measured[t.version]
+		if !slices.Contains(versions, t.version) {
+			versions = append(versions, t.version)
+		}
+	}
+	limit := time.Duration(len(versions)) * perCompared
+	if m.last, err = m.search(m.aimed, limit, versions...).Compare(ctx, compared); err != nil {
+		return err
+	}
+	for i := range m.tunings {
+		m.tunings[i].outcome = m.outcomeOf(m.candidate(m.tunings[i].version))
 	}
 	return m.curves(ctx)
+}
+
+// outcomeOf is how a choice compares.
+func (m *measuring) outcomeOf(chosen search.Candidate) outcome {
+	best := m.candidate(m.best)
+	o := outcome{
+		gain: m.last.Gains[chosen], best: m.last.Gains[best], missed: m.last.Missed[chosen], bestMissed: m.last.Missed[best],
+	}
+	if m.last.Doubtful[best] && o.bestMissed == "" {
+		o.bestMissed = "by the median of its rounds it carries too few requests"
+	}
+	for _, c := range []search.Candidate{chosen, best} {
+		if c != m.candidate(1) {
+			o.noise = max(o.noise, m.last.Errors[c])
+		}
+	}
+	return o
 }
 
 // curveTime is for the curves of the default and of another version.
 const curveTime = 20 * time.Second
 
-// curves measures latencies at several rates of all that were compared last.
+// curves measures latencies at several rates of all that are shown.
 func (m *measuring) curves(ctx context.Context) error {
-	for i := 1; i < len(m.versions); i++ {
-		m.last.Best = search.Candidate([]byte{byte(i)})
+	for _, v := range m.shown()[1:] {
+		m.last.Best = m.candidate(v)
 		m.last.Curves(ctx, &m.bench, curveTime)
 	}
 	return ctx.Err()
+}
+
+// shown are the default, the best of the grid and the worst choice, each once.
+func (m *measuring) shown() (list []int64) {
+	for _, v := range []int64{1, m.best, m.worst().version} {
+		if !slices.Contains(list, v) {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// worst is the tuning whose choice is the worst.
+func (m *measuring) worst() tuning {
+	return slices.MinFunc(m.tunings, func(a, b tuning) int { return cmp.Compare(a.share(), b.share()) })
 }
 
 // storeGrid stores the candidates of the grid, and returns their versions, the default first.

@@ -20,11 +20,8 @@ const (
 // result are the lines of the table.
 func (m *measuring) result() table.Result {
 	title := m.subject.name + ", " + m.ask.String()
-	least, slowest, low, high := m.tunings[0], m.tunings[0], m.tunings[0], m.tunings[0]
+	least, slowest, low, high := m.worst(), m.tunings[0], m.tunings[0], m.tunings[0]
 	for _, t := range m.tunings {
-		if t.share() < least.share() {
-			least = t
-		}
 		if t.seconds > slowest.seconds {
 			slowest = t
 		}
@@ -132,9 +129,9 @@ type line struct {
 	points      []search.Point
 }
 
-// lines are the default, the best of the grid and the choice, as they were compared last.
+// lines are what is shown.
 func (m *measuring) lines() (list []line) {
-	for i, v := range m.versions {
+	for i, v := range m.shown() {
 		l := line{version: v}
 		switch {
 		case i == 0:
@@ -142,7 +139,7 @@ func (m *measuring) lines() (list []line) {
 		case v == m.best:
 			l.name, l.class = "best of the grid: "+m.names[v], "b"
 		default:
-			l.name, l.class = "choice: "+m.names[v], "c"
+			l.name, l.class = "worst choice: "+m.names[v], "c"
 		}
 		if measured := m.last.Measured[m.candidate(v)]; measured != nil {
 			l.points = slices.Clone(measured.Points)
