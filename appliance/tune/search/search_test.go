@@ -511,8 +511,6 @@ func TestTheLeaderIsTheBestWhateverTheNoise(t *testing.T) {
 	}
 }
 
-// TestTwiceTheNoiseHidesNoGain searches for the best of ResNet-50 with a floor of the throughput, on a machine with twice the
-// noise, half of which all candidates of a round have in common.
 func TestTheLastComparisonHasThreeRoundsWhereVersionsLoadSlowly(t *testing.T) {
 	for _, f := range surfaces {
 		t.Run(f.name, func(t *testing.T) {
@@ -593,6 +591,8 @@ func TestCurvesTakeNoLongerThanTheirLimit(t *testing.T) {
 	}
 }
 
+// TestTwiceTheNoiseHidesNoGain searches for the best of ResNet-50 with a floor of the throughput, on a machine with twice the
+// noise, half of which all candidates of a round have in common.
 func TestTwiceTheNoiseHidesNoGain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const searches, most = 30, 5
