@@ -9,15 +9,17 @@ import (
 const mostParts = 1 << 15
 
 // arrivals are the times between random requests, as those of many independent clients: their distribution is exponential.
-// It has parts of the same probability, and as many times in a row as there are parts have one of each, in random order. So the
-// latencies of few requests differ from run to run by half as much as with independent times, and their mean is the same.
+// The distribution is divided into parts of the same probability. Of as many times in a row as there are parts, each part has
+// one, and their order is random (stratified sampling). So the median latency of few requests differs less from run to run than
+// with independent times, and is the same in the mean.
 type arrivals struct {
 	random *rand.Rand
 	parts  int
-	left   []float64 // of the parts
+	left   []float64 // times that next returns before each part is used again
 }
 
-// newArrivals makes those of about so many requests. The same seed and number give the same times.
+// newArrivals makes the times between about so many requests, each from a part of its own up to mostParts. The same seed and
+// number of requests give the same times.
 func newArrivals(seed uint64, requests float64) *arrivals {
 	return &arrivals{random: rand.New(rand.NewPCG(seed, 26)), parts: int(min(max(math.Ceil(requests), 1), mostParts))}
 }

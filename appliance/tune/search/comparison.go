@@ -24,7 +24,7 @@ func (s Search) Compare(ctx context.Context, rounds int) (*Found, error) {
 	return r.end(ctx, all, min(rounds, mostFinal))
 }
 
-// end compares the last candidates, and chooses one.
+// end compares the last candidates in at least so many rounds where the time allows them, and chooses one.
 func (r *running) end(ctx context.Context, best []Candidate, rounds int) (*Found, error) {
 	if err := r.final(ctx, best, rounds); err != nil {
 		return nil, err
@@ -52,7 +52,8 @@ func (r *running) finalists() []Candidate {
 }
 
 // final measures the best candidates and the current configuration in turn, so that what changes on the machine meanwhile
-// concerns all of them. What they were chosen by does not count any more: of many the best one was lucky, too.
+// concerns all of them. It makes at least so many rounds where the time allows them. What the candidates were chosen by does not
+// count any more: of many the best one was lucky, too.
 func (r *running) final(ctx context.Context, best []Candidate, rounds int) error {
 	list := slices.Clone(best)
 	if !slices.Contains(list, r.base) {

@@ -79,7 +79,7 @@ func (s *session) Memory() int64 { return 0 }
 // Close leaves the version loaded until the next one is.
 func (s *session) Close() {}
 
-// search finds the best of all versions, beside the first one.
+// search has a candidate for each version. The first one is the current configuration.
 func (b *bench) search(o search.Objective, limit time.Duration, versions ...int64) search.Search {
 	b.versions = versions
 	return search.Search{

@@ -182,7 +182,7 @@ func (m *measuring) tune(ctx context.Context) error {
 	return nil
 }
 
-// known returns the one of some versions that has the same configuration as another one, or that one where none has.
+// known returns the first version of a list that has the same configuration as version, and version itself where none has.
 func (m *measuring) known(ctx context.Context, list []int64, version int64) (int64, error) {
 	for _, v := range list {
 		same, err := m.same(ctx, v, version)
@@ -224,8 +224,8 @@ func (m *measuring) same(ctx context.Context, a, b int64) (bool, error) {
 const (
 	perCandidate = 20 * time.Second // for the grid: one measurement of a large model takes 10 s
 	leastGrid    = 150 * time.Second
-	perCompared  = time.Minute // for the comparison of the default, the best of the grid and all choices
-	compared     = 8           // times, of each of them
+	perCompared  = time.Minute // for each version in the comparison of the default, the best of the grid and all choices
+	compared     = 8           // times that each of these is measured
 )
 
 // exhaust stores and measures the grid.
@@ -269,7 +269,7 @@ func (m *measuring) compare(ctx context.Context) (err error) {
 	return m.curves(ctx)
 }
 
-// outcomeOf is how a choice compares.
+// outcomeOf is how a choice compares with the default and the best of the grid.
 func (m *measuring) outcomeOf(chosen search.Candidate) outcome {
 	best := m.candidate(m.best)
 	o := outcome{

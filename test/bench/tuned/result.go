@@ -129,7 +129,7 @@ type line struct {
 	points      []search.Point
 }
 
-// lines are what is shown.
+// lines are those of the versions that are shown, as they were compared.
 func (m *measuring) lines() (list []line) {
 	for i, v := range m.shown() {
 		l := line{version: v}
