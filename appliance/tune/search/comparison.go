@@ -62,7 +62,7 @@ func (r *running) final(ctx context.Context, best []Candidate, rounds int) error
 	for _, c := range list {
 		delete(r.found.Measured, c)
 	}
-	d := r.finalTime(rounds * len(list))
+	d := r.finalTime(len(list), rounds)
 	longest := 0.0 // measurement of this comparison, as a part of the limit
 	for round := range mostFinal {
 		for i := range list {
@@ -82,13 +82,17 @@ func (r *running) final(ctx context.Context, best []Candidate, rounds int) error
 	return nil
 }
 
-// finalTime returns the time of one of so many measurements of the last comparison. It is short enough for all of them to fit into
-// the time that is left, and no shorter than that of the first rungs.
-func (r *running) finalTime(count int) time.Duration {
+// finalTime returns the time of one measurement in the last comparison of n candidates: so short that the wanted rounds fit into
+// the time that is left, and no shorter than in the first rungs. Where the most rounds that are made leave time over, it is longer.
+func (r *running) finalTime(n, rounds int) time.Duration {
 	measurements := time.Duration(r.Objective.measurements())
-	each := time.Duration(r.left() * float64(r.Limit) / float64(count))
 	opening := max(r.cost-measurements*r.unit, 0)
-	return min(max((each-opening)/measurements, r.unit), max(2*r.unit, finalRung))
+	left := r.left() * float64(r.Limit)
+	fits := func(rounds int) time.Duration {
+		return (time.Duration(left/float64(n*rounds)) - opening) / measurements
+	}
+	longest := max(2*r.unit, finalRung, min(fits(mostFinal), longestFinal))
+	return min(max(fits(rounds), r.unit), longest)
 }
 
 // decided tells whether further rounds would choose no other candidate.

@@ -69,12 +69,13 @@ type measuring struct {
 	ask       admin.TuneObjective
 	aimed     search.Objective
 
-	tunings []tuning
-	size    int              // of the grid
-	names   map[int64]string // of the versions of the grid and of the choices
-	found   *search.Found    // of the grid
-	best    int64            // version of it
-	last    *search.Found    // the latest comparison, with its versions in bench
+	tunings  []tuning
+	size     int              // of the grid
+	names    map[int64]string // of the versions of the grid and of the choices
+	found    *search.Found    // of the grid
+	best     int64            // version of it
+	compared []tuning         // whose choices were compared at last
+	last     *search.Found    // the latest comparison, with its versions in bench
 }
 
 // tuning is one repetition.
@@ -172,7 +173,7 @@ func (m *measuring) tune(ctx context.Context) error {
 		if t.Report.Version == 0 {
 			one.name = "the default"
 		}
-		if one.version, err = m.known(ctx, m.choices(), one.version); err != nil {
+		if one.version, err = m.known(ctx, versionsOf(m.tunings), one.version); err != nil {
 			return err
 		}
 		m.names[one.version] = one.name
@@ -224,8 +225,8 @@ func (m *measuring) same(ctx context.Context, a, b int64) (bool, error) {
 const (
 	perCandidate = 20 * time.Second // for the grid: one measurement of a large model takes 10 s
 	leastGrid    = 150 * time.Second
-	perCompared  = time.Minute // for each version in the comparison of the default, the best of the grid and all choices
-	compared     = 8           // times that each of these is measured
+	perCompared  = 90 * time.Second // for each version in the comparison of the default, the best of the grid and choices
+	leastRounds  = 8                // of that comparison
 )
 
 // exhaust stores and measures the grid.
@@ -244,14 +245,29 @@ func (m *measuring) exhaust(ctx context.Context) error {
 	return nil
 }
 
-// compare measures the default, the best of the grid and all choices in turn.
-func (m *measuring) compare(ctx context.Context) (err error) {
+// compare measures the default, the best of the grid and the choices in turn. Of more than two choices that tells which ones are the
+// worst and the best. Of many, these were also unlucky and lucky, so that they are measured again.
+func (m *measuring) compare(ctx context.Context) error {
+	m.compared = m.tunings
+	err := m.compareOnce(ctx)
+	if err == nil && len(versionsOf(m.compared)) > 2 {
+		m.compared = []tuning{worst(m.compared), best(m.compared)}
+		err = m.compareOnce(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return m.curves(ctx)
+}
+
+// compareOnce measures the default, the best of the grid and the choices in compared in turn.
+func (m *measuring) compareOnce(ctx context.Context) (err error) {
 	versions := []int64{1}
 	if m.best != 1 {
 		versions = append(versions, m.best)
 	}
-	for i := range m.tunings {
-		t := &m.tunings[i]
+	for i := range m.compared {
+		t := &m.compared[i]
 		if t.version, err = m.known(ctx, versions, t.version); err != nil {
 			return err
 		}
@@ -260,13 +276,15 @@ func (m *measuring) compare(ctx context.Context) (err error) {
 		}
 	}
 	limit := time.Duration(len(versions)) * perCompared
-	if m.last, err = m.search(m.aimed, limit, versions...).Compare(ctx, compared); err != nil {
+	if m.last, err = m.search(m.aimed, limit, versions...).Compare(ctx, leastRounds); err != nil {
 		return err
 	}
-	for i := range m.tunings {
-		m.tunings[i].outcome = m.outcomeOf(m.candidate(m.tunings[i].version))
+	for i := range m.compared {
+		t := &m.compared[i]
+		t.outcome = m.outcomeOf(m.candidate(t.version))
+		fmt.Fprintf(os.Stderr, "  %s: %.3g times the default\n", t.name, t.gain)
 	}
-	return m.curves(ctx)
+	return nil
 }
 
 // outcomeOf is how a choice compares with the default and the best of the grid.
@@ -300,7 +318,7 @@ func (m *measuring) curves(ctx context.Context) error {
 
 // shown are the default, the best of the grid and the worst choice, each once.
 func (m *measuring) shown() (list []int64) {
-	for _, v := range []int64{1, m.best, m.worst().version} {
+	for _, v := range []int64{1, m.best, worst(m.compared).version} {
 		if !slices.Contains(list, v) {
 			list = append(list, v)
 		}
@@ -309,8 +327,24 @@ func (m *measuring) shown() (list []int64) {
 }
 
 // worst is the tuning whose choice is the worst.
-func (m *measuring) worst() tuning {
-	return slices.MinFunc(m.tunings, func(a, b tuning) int { return cmp.Compare(a.share(), b.share()) })
+func worst(list []tuning) tuning { return slices.MinFunc(list, byShare) }
+
+// best is the tuning whose choice is the best.
+func best(list []tuning) tuning { return slices.MaxFunc(list, byShare) }
+
+// byShare orders choices by how good they are. Those that miss a bound come first.
+func byShare(a, b tuning) int {
+	return cmp.Or(cmp.Compare(a.share(), b.share()), cmp.Compare(a.gain, b.gain))
+}
+
+// versionsOf are the versions that were chosen, each once.
+func versionsOf(list []tuning) (versions []int64) {
+	for _, t := range list {
+		if !slices.Contains(versions, t.version) {
+			versions = append(versions, t.version)
+		}
+	}
+	return versions
 }
 
 // storeGrid stores the candidates of the grid, and returns their versions, the default first.

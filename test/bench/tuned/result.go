@@ -20,18 +20,9 @@ const (
 // result are the lines of the table.
 func (m *measuring) result() table.Result {
 	title := m.subject.name + ", " + m.ask.String()
-	least, slowest, low, high := m.worst(), m.tunings[0], m.tunings[0], m.tunings[0]
-	for _, t := range m.tunings {
-		if t.seconds > slowest.seconds {
-			slowest = t
-		}
-		if t.gain < low.gain {
-			low = t
-		}
-		if t.gain > high.gain {
-			high = t
-		}
-	}
+	gain := func(a, b tuning) int { return cmp.Compare(a.gain, b.gain) }
+	least, low, high := worst(m.compared), slices.MinFunc(m.compared, gain), slices.MaxFunc(m.compared, gain)
+	slowest := slices.MaxFunc(m.tunings, func(a, b tuning) int { return cmp.Compare(a.seconds, b.seconds) })
 	alike := low.gain / high.gain
 	r := table.Result{Figures: []table.Figure{
 		{
@@ -43,7 +34,7 @@ func (m *measuring) result() table.Result {
 		{
 			Name: title + ": the worst choice / the best choice", Value: alike, Unit: "x", Goal: fmt.Sprintf(">= %g", leastAlike),
 			Met:    alike >= leastAlike,
-			Detail: fmt.Sprintf("%d tunings, %d different choices%s", len(m.tunings), len(m.choices()), accuracy(low, high)),
+			Detail: fmt.Sprintf("%d tunings, %d different choices%s", len(m.tunings), len(versionsOf(m.tunings)), accuracy(low, high)),
 		},
 		{
 			Name: title + ": time of the longest tuning", Value: slowest.seconds, Unit: "s", Goal: fmt.Sprintf("<= %d", mostSeconds),
@@ -90,16 +81,6 @@ func accuracy(list ...tuning) string {
 		return ""
 	}
 	return fmt.Sprintf(" (standard error %.1f %%)", 100*noise)
-}
-
-// choices are the versions that were chosen, each once.
-func (m *measuring) choices() (list []int64) {
-	for _, t := range m.tunings {
-		if !slices.Contains(list, t.version) {
-			list = append(list, t.version)
-		}
-	}
-	return list
 }
 
 // latencies are those of what was compared last.

@@ -29,6 +29,7 @@ func TestTheBestOfAGridIsThatOfAllItsCandidates(t *testing.T) {
 			}
 			m := &measuring{size: 3, found: found, last: &search.Found{}, best: 1}
 			m.tunings = []tuning{{version: 1, outcome: outcome{gain: 1, best: 1}}}
+			m.compared = m.tunings
 			if f := m.result().Figures[0]; f.Met != c.met || !strings.HasSuffix(f.Name, "the best of the grid") {
 				t.Errorf("met %v, want %v: %+v", f.Met, c.met, f)
 			}
@@ -51,10 +52,30 @@ func TestWhatMissesABoundIsNotTheBest(t *testing.T) {
 		{"the choice is the best of the grid, and misses it", outcome{gain: 1.3, best: 1.3, missed: slow, bestMissed: slow}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := &measuring{found: &search.Found{}, last: &search.Found{}, best: 2, tunings: []tuning{{version: 1, outcome: c.of}}}
+			choice := []tuning{{version: 1, outcome: c.of}}
+			m := &measuring{found: &search.Found{}, last: &search.Found{}, best: 2, tunings: choice, compared: choice}
 			f := m.result().Figures[0]
 			if told := strings.Contains(f.Detail, slow); f.Value != c.value || told != (c.of.missed+c.of.bestMissed != "") {
 				t.Errorf("%v x, want %v: %s", f.Value, c.value, f.Detail)
+			}
+		})
+	}
+}
+
+func TestTheWorstChoiceIsOneThatMissesABoundOrElseTheOneWithTheLeastGain(t *testing.T) {
+	of := func(gain float64, missed string) tuning { return tuning{outcome: outcome{gain: gain, best: 1.2, missed: missed}} }
+	for _, c := range []struct {
+		name        string
+		list        []tuning
+		worst, best float64
+	}{
+		{"all keep it", []tuning{of(1.1, ""), of(0.9, ""), of(1.3, "")}, 0.9, 1.3},
+		{"the one with the largest gain misses it", []tuning{of(1.1, ""), of(0.9, ""), of(1.3, "too slow")}, 1.3, 1.1},
+		{"all miss it", []tuning{of(1.1, "too slow"), of(0.9, "too slow")}, 0.9, 1.1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if w, b := worst(c.list).gain, best(c.list).gain; w != c.worst || b != c.best {
+				t.Errorf("the worst is %v, the best %v: want %v and %v", w, b, c.worst, c.best)
 			}
 		})
 	}
