@@ -114,7 +114,7 @@ const (
 	leastRung    = 400 * time.Millisecond
 	mostRung     = 1500 * time.Millisecond
 	finalRung    = 1500 * time.Millisecond // one of the last comparison, where there is time for it
-	longestFinal = 10 * time.Second        // one of it, where there is time for more than mostFinal rounds
+	longestFinal = 5 * time.Second         // one of it, where there is time for more than mostFinal rounds
 	longestRung  = 3 * time.Second
 )
 
