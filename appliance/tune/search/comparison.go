@@ -82,8 +82,9 @@ func (r *running) final(ctx context.Context, best []Candidate, rounds int) error
 	return nil
 }
 
-// finalTime returns the time of one measurement in the last comparison of n candidates: so short that the wanted rounds fit into
-// the time that is left, and no shorter than in the first rungs. Where the most rounds that are made leave time over, it is longer.
+// finalTime returns the time of one measurement in the last comparison of n candidates. The wanted rounds fit into the time that is
+// left, unless a measurement would be shorter than in the first rungs. Where mostFinal rounds leave time over, measurements take up
+// to longestFinal.
 func (r *running) finalTime(n, rounds int) time.Duration {
 	measurements := time.Duration(r.Objective.measurements())
 	opening := max(r.cost-measurements*r.unit, 0)

@@ -113,8 +113,8 @@ const (
 	rungRequests = 30
 	leastRung    = 400 * time.Millisecond
 	mostRung     = 1500 * time.Millisecond
-	finalRung    = 1500 * time.Millisecond // one of the last comparison, where there is time for it
-	longestFinal = 5 * time.Second         // one of it, where there is time for more than mostFinal rounds
+	finalRung    = 1500 * time.Millisecond // of a measurement in the last comparison
+	longestFinal = 5 * time.Second         // of such a measurement where mostFinal rounds leave time over
 	longestRung  = 3 * time.Second
 )
 

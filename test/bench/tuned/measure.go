@@ -245,8 +245,8 @@ func (m *measuring) exhaust(ctx context.Context) error {
 	return nil
 }
 
-// compare measures the default, the best of the grid and the choices in turn. Of more than two choices that tells which ones are the
-// worst and the best. Of many, these were also unlucky and lucky, so that they are measured again.
+// compare measures the default, the best of the grid and the choices in turn. Where there are more than two choices, the worst and
+// the best of them are measured again: chance was part of what made them the worst and the best.
 func (m *measuring) compare(ctx context.Context) error {
 	m.compared = m.tunings
 	err := m.compareOnce(ctx)
