@@ -63,7 +63,9 @@ func TestWhatMissesABoundIsNotTheBest(t *testing.T) {
 }
 
 func TestTheWorstChoiceIsOneThatMissesABoundOrElseTheOneWithTheLeastGain(t *testing.T) {
-	of := func(gain float64, missed string) tuning { return tuning{outcome: outcome{gain: gain, best: 1.2, missed: missed}} }
+	of := func(gain float64, missed string) tuning {
+		return tuning{outcome: outcome{gain: gain, best: 1.2, missed: missed}}
+	}
 	for _, c := range []struct {
 		name        string
 		list        []tuning
