@@ -169,11 +169,13 @@ $(RUN) -timeout 60m -trimpath $(PLAIN) & plain=$$!; raced=0; \
 $(RACED) || raced=$$?; \
 wait $$plain && exit $$raced
 endef
+# tests that failed, panics, and tests that ran when the time was over: said once more at the end, behind traces of any length
+FAILED := '^ *--- FAIL: |^panic: |^\s+Test\S+ \([0-9hms.]+\)$$'
 
 ## test: every test, with the race detector where it has something to see
 test: build models speech toolchains wabt grpc-client rest-client openai-client onnx-models browser samples bus torch python-models
 	$(GO) vet -race ./...
-	$(TEST)
+	{ $(TEST); } 2>&1 | tee dist/test.log || { echo "What failed, or did not end:"; grep -E $(FAILED) dist/test.log | head -50; exit 1; }
 	cd fetch && $(GO) test -race -ldflags=-w ./download ./oci
 
 ## quick: build, vet, test/arch, and the unit tests of the packages that changed against main, or in the last commit

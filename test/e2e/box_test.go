@@ -109,6 +109,7 @@ func (b *box) start(environment []string) {
 	listening := make(chan string, 1)
 	go b.follow(out, listening)
 	t.Cleanup(b.kill)
+	b.bound()
 	select {
 	case b.url = <-listening:
 	case <-time.After(patience):
@@ -121,6 +122,28 @@ func (b *box) start(environment []string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.client.Close)
+}
+
+// bound ends the box, which then says what each of its goroutines does, when its test takes half of the time that is left to
+// all tests: requests that nothing else ends do so with the box, and the tests that follow still have time.
+func (b *box) bound() {
+	end, ok := b.t.Deadline()
+	if !ok {
+		return
+	}
+	most, said := time.Until(end)/2, make(chan struct{})
+	late := time.AfterFunc(most, func() {
+		defer close(said)
+		b.t.Errorf("the box is ended after %v, half of the time that was left", most)
+		_ = b.cmd.Process.Signal(syscall.SIGQUIT)
+		<-b.finished
+		b.t.Log(b.output())
+	})
+	b.t.Cleanup(func() {
+		if !late.Stop() {
+			<-said
+		}
+	})
 }
 
 func (b *box) awaitReady() {

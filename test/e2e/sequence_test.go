@@ -277,15 +277,20 @@ func TestSequencesOutliveChanges(t *testing.T) {
 	if err := os.Rename(filepath.Join(folder, "cat", "1"), filepath.Join(folder, "cat", "2")); err != nil {
 		t.Fatal(err)
 	}
-	moved := make(chan struct{})
+	moved := make(chan string, 1)
 	go func() {
-		defer close(moved)
-		b.must("model", "import", folder)
+		_, said, code := b.run("model", "import", folder)
+		moved <- fmt.Sprint(code, " ", said)
 	}()
+	result := ""                   // of the import, once it has ended
 	for by := int64(1); by == 1; { // until version 2 answers new sequences
+		select {
+		case result = <-moved:
+		default:
+		}
 		_, version, err := b.add("cat", edgewise.Sequence{ID: 99, Start: true, End: true}, 5)
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || result != "" && version == 1 {
+			t.Fatalf("a new sequence after the import (%s) is answered by version %d, %v", result, version, err)
 		}
 		by = version
 	}
@@ -293,7 +298,12 @@ func TestSequencesOutliveChanges(t *testing.T) {
 	want(edgewise.Sequence{ID: 2, End: true}, 110, 1)
 	want(edgewise.Sequence{ID: 3, Start: true}, 105, 2)
 	want(edgewise.Sequence{ID: 3}, 110, 2)
-	<-moved
+	if result == "" {
+		result = <-moved
+	}
+	if result != "0 " {
+		t.Errorf("the import ends with %s", result)
+	}
 	deadline := time.Now().Add(patience)
 	for {
 		_, _, err := b.add("cat", edgewise.Sequence{ID: 4}, 5)
