@@ -228,7 +228,7 @@ func TestACallerThatMayNotNameAModelBorrowsNothingOfIt(t *testing.T) {
 	for want, name := range []string{"dog", "echo"} {
 		ctx := edgewise.WithPrincipal(t.Context(), &edgewise.Principal{Rights: edgewise.Infer, Models: []string{name}})
 		in := ts.receive(ctx)
-		if err := newCodec(ts.memory, 1<<20, ts.panicked).Unmarshal(mem.BufferSlice{mem.SliceBuffer(message)}, in); err != nil {
+		if err := newCodec(ts.memory, new(outgoing), 1<<20, ts.panicked).Unmarshal(mem.BufferSlice{mem.SliceBuffer(message)}, in); err != nil {
 			t.Fatal(err)
 		}
 		if total, _ := m.counts(); total != want {
@@ -274,7 +274,7 @@ func FuzzTensorsApart(f *testing.F) {
 			}
 			return deps.Borrow(b, id, n)
 		}}
-		if err := newCodec(memory, 1<<30, nil).Unmarshal(frames, in); err != nil || in.err != nil {
+		if err := newCodec(memory, new(outgoing), 1<<30, nil).Unmarshal(frames, in); err != nil || in.err != nil {
 			return // a mark of compressed data
 		}
 		got, err := wire.Parse(in.bytes, in.tensors, kserve.Limits{})

@@ -1,7 +1,6 @@
 package grpcapi
 
 import (
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/encoding"
@@ -23,12 +22,13 @@ const controlBytes = 1 << 20
 type codec struct {
 	encoding.CodecV2 // for all others
 	memory           *blocks.Memory
+	outgoing         *outgoing
 	limit            int64 // of a message after decompression
 	panicked         func(method string, value any) error
 }
 
-func newCodec(m *blocks.Memory, limit int64, panicked func(method string, value any) error) *codec {
-	return &codec{CodecV2: encoding.GetCodecV2("proto"), memory: m, limit: limit, panicked: panicked}
+func newCodec(m *blocks.Memory, o *outgoing, limit int64, panicked func(method string, value any) error) *codec {
+	return &codec{CodecV2: encoding.GetCodecV2("proto"), memory: m, outgoing: o, limit: limit, panicked: panicked}
 }
 
 // received is the message of a ModelInferRequest or a RepositoryModelLoadRequest. Its bytes are read until release.
@@ -51,7 +51,7 @@ func (r *received) release() {
 }
 
 // reply is a response with tensors. It is marshalled exactly once; the outputs are released when the transport has
-// written them.
+// written them, or dropped them.
 type reply struct {
 	pieces []wire.Piece
 	resp   *edgewise.Response
@@ -126,35 +126,5 @@ func (c *codec) Marshal(v any) (mem.BufferSlice, error) {
 	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
-	h := &held{resp: r.resp}
-	h.left.Store(1) // for this function
-	buffers := make(mem.BufferSlice, len(r.pieces))
-	for i, p := range r.pieces {
-		if !p.Borrowed {
-			buffers[i] = mem.SliceBuffer(p.Bytes)
-			continue
-		}
-		h.left.Add(1)
-		buffers[i] = mem.NewBuffer(&p.Bytes, h)
-	}
-	h.end()
-	return buffers, nil
-}
-
-// held releases a response when the last of its outputs has been written.
-type held struct {
-	resp *edgewise.Response
-	left atomic.Int64
-}
-
-// Get is never called: held only releases buffers.
-func (*held) Get(int) *[]byte { panic("BUG: held has no buffers") }
-
-// Put ends the use of one output.
-func (h *held) Put(*[]byte) { h.end() }
-
-func (h *held) end() {
-	if h.left.Add(-1) == 0 {
-		h.resp.Release()
-	}
+	return c.outgoing.hold(r.pieces, r.resp), nil
 }

@@ -55,6 +55,7 @@ type arrivals struct {
 	reader *bufio.Reader
 	order  ordering.Order
 	memory *blocks.Memory
+	ended  func() // called when the connection is closed
 
 	skip   int // bytes before the next frame header
 	header [frameHeaderBytes]byte
@@ -66,11 +67,17 @@ type arrivals struct {
 	pending map[uint32]*arrival // open calls, by stream
 }
 
-func newArrivals(conn net.Conn, memory *blocks.Memory) *arrivals {
+func newArrivals(conn net.Conn, memory *blocks.Memory, ended func()) *arrivals {
 	return &arrivals{
 		Conn: conn, reader: bufio.NewReaderSize(conn, readBuffer), skip: prefaceBytes,
-		memory: memory, pending: map[uint32]*arrival{},
+		memory: memory, ended: ended, pending: map[uint32]*arrival{},
 	}
+}
+
+// Close closes the connection.
+func (a *arrivals) Close() error {
+	defer a.ended()
+	return a.Conn.Close()
 }
 
 // Read is called by the library, by one goroutine at a time, which also runs the tap handle.
@@ -337,6 +344,7 @@ func inOrder(ctx context.Context, place *ordering.Place) (context.Context, error
 type observed struct {
 	credentials.TransportCredentials
 	memory *blocks.Memory
+	ended  func() // called when a connection is closed
 }
 
 // arrivalInfo is the AuthInfo of a call's peer, with the connection.
@@ -351,13 +359,13 @@ func (o observed) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 	if err != nil {
 		return nil, nil, err
 	}
-	a := newArrivals(conn, o.memory)
+	a := newArrivals(conn, o.memory, o.ended)
 	return a, arrivalInfo{info, a}, nil
 }
 
 // Clone returns a copy.
 func (o observed) Clone() credentials.TransportCredentials {
-	return observed{o.TransportCredentials.Clone(), o.memory}
+	return observed{o.TransportCredentials.Clone(), o.memory, o.ended}
 }
 
 // tlsRecord is the first byte of a TLS connection; a call in plain text begins with a letter.

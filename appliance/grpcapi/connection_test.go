@@ -239,7 +239,7 @@ func FuzzFrameHeadersAreFoundHoweverTheyAreRead(f *testing.F) {
 			frame(frameHeaders, 4, 3, int(payload)),
 			frame(frameData, 0, 1, int(payload)), frame(frameData, flagEnd, 3, 7), frame(6, flagEnd, 0, 8),
 			frame(frameData, flagEnd, 1, 0), frame(frameHeaders, 4|flagEnd, 5, 3))
-		a := newArrivals(pieces{bytes: bytes.NewReader(text)}, blocks.New(1<<20))
+		a := newArrivals(pieces{bytes: bytes.NewReader(text)}, blocks.New(1<<20), func() {})
 		one, three := a.order.NewPlace(), a.order.NewPlace()
 		first := &arrival{conn: a, id: 1, place: one}
 		a.expect(first)

@@ -50,6 +50,7 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	defer func() {
 		err = s.ended(ctx, info.FullMethod, recover(), err)
 		leave(ctx)
+		s.outgoing.lookIf(ctx)
 	}()
 	if err := s.allowed(ctx, info.FullMethod); err != nil {
 		return nil, err
@@ -68,6 +69,7 @@ func (s *Server) streaming(srv any, stream grpc.ServerStream, info *grpc.StreamS
 	defer func() {
 		err = s.ended(stream.Context(), info.FullMethod, recover(), err)
 		leave(stream.Context())
+		s.outgoing.lookIf(stream.Context())
 	}()
 	if err := s.allowed(stream.Context(), info.FullMethod); err != nil {
 		return err

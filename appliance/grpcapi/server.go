@@ -55,6 +55,7 @@ type Server struct {
 	deps      Deps
 	grpc      *grpc.Server
 	memory    *blocks.Memory
+	outgoing  outgoing
 	limits    kserve.Limits
 	calls     calls
 	panics    atomic.Uint64
@@ -106,14 +107,14 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if identity == nil {
 		identity = insecure.NewCredentials()
 	}
-	s.grpc = grpc.NewServer(append(s.options(), grpc.Creds(observed{identity, s.memory}), grpc.ReadBufferSize(0))...)
+	s.grpc = grpc.NewServer(append(s.options(), grpc.Creds(observed{identity, s.memory, s.outgoing.look}), grpc.ReadBufferSize(0))...)
 	s.register()
 	return s, nil
 }
 
 func (s *Server) options() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.ForceServerCodecV2(newCodec(s.memory, s.cfg.MaxMessageBytes, s.panicked)),
+		grpc.ForceServerCodecV2(newCodec(s.memory, &s.outgoing, s.cfg.MaxMessageBytes, s.panicked)),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connectionWindow),
 		grpc.MaxRecvMsgSize(int(s.cfg.MaxMessageBytes)),
@@ -185,6 +186,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	go func() {
 		s.grpc.GracefulStop()
 		s.work.Wait()
+		s.outgoing.look()
 		close(drained)
 	}()
 	select {

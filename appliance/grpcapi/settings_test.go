@@ -345,7 +345,7 @@ func TestAnswersAreCompressed(t *testing.T) {
 		seen := &sizes{}
 		ts := start(t, func(c *Config) { c.CompressionLevel = level })
 		conn, err := grpc.NewClient(ts.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithDefaultCallOptions(grpc.UseCompressor("gzip"), grpc.ForceCodecV2(newCodec(blocks.New(1<<20), 1<<20, nil))),
+			grpc.WithDefaultCallOptions(grpc.UseCompressor("gzip"), grpc.ForceCodecV2(newCodec(blocks.New(1<<20), new(outgoing), 1<<20, nil))),
 			grpc.WithStatsHandler(seen))
 		if err != nil {
 			t.Fatal(err)
