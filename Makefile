@@ -169,7 +169,7 @@ $(RUN) -timeout 60m -trimpath $(PLAIN) & plain=$$!; raced=0; \
 $(RACED) || raced=$$?; \
 wait $$plain && exit $$raced
 endef
-# tests that failed, panics, and tests that ran when the time was over: said once more at the end, behind traces of any length
+# Tests that failed, panics, and tests that ran when the time was over: they are listed once more at the end, after all traces.
 FAILED := '^ *--- FAIL: |^panic: |^\s+Test\S+ \([0-9hms.]+\)$$'
 
 ## test: every test, with the race detector where it has something to see

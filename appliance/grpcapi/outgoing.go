@@ -14,28 +14,30 @@ import (
 
 // The library frees the buffers of a message when it has written them, and when it drops them with their stream. It drops
 // some without freeing them: those that wait in a connection that is lost, and those that are sent while their stream is
-// reset. Nothing of the library's refers to these any more, so the garbage collector finds them.
+// reset. Nothing in the library refers to such buffers any more, so the garbage collector finds them (decision 0109).
 
-// outgoing are the replies in the hands of the library.
+// outgoing counts the replies that the library has not freed, and finds those that it has dropped.
 type outgoing struct {
 	open    atomic.Int64 // replies of which outputs are to be written
-	looking atomic.Bool  // look has begun
+	looking atomic.Bool  // a series of looks is in progress
 }
 
-// Dropped replies are looked for firstLook after the end of a call or a connection, and again after twice that time, and so
-// on until lastLook: parts of the library that refer to them may take a while to end.
+// The first look for dropped replies comes firstLook after the end of a call or a connection. Each time until the next look is twice
+// the one before, and lastLook at most: parts of the library that refer to dropped replies may take a while to end.
 const (
 	firstLook = 250 * time.Millisecond
 	lastLook  = 8 * time.Second
 )
 
-// look releases replies that the library has dropped, soon. It is called where a call or a connection ends early.
+// look begins a series of looks for replies that the library has dropped, unless no reply is open or a series is in progress. It
+// returns at once. It is called when a call or a connection has ended early.
 func (o *outgoing) look() {
 	if o.open.Load() > 0 && !o.looking.Swap(true) {
 		o.lookIn(firstLook)
 	}
 }
 
+// lookIn looks after d, and again later while replies are open.
 func (o *outgoing) lookIn(d time.Duration) {
 	time.AfterFunc(d, func() {
 		if o.open.Load() == 0 || d > lastLook {
@@ -47,7 +49,7 @@ func (o *outgoing) lookIn(d time.Duration) {
 	})
 }
 
-// lookIf is look for a call that has ended, if that was early.
+// lookIf calls look if the context of a call that has ended was cancelled.
 func (o *outgoing) lookIf(ctx context.Context) {
 	if ctx.Err() != nil {
 		o.look()

@@ -124,8 +124,8 @@ func (b *box) start(environment []string) {
 	t.Cleanup(b.client.Close)
 }
 
-// bound ends the box, which then says what each of its goroutines does, when its test takes half of the time that is left to
-// all tests: requests that nothing else ends do so with the box, and the tests that follow still have time.
+// bound ends the box after half of the time that is left to all tests. The box then says what each of its goroutines does. A
+// request that would wait for ever fails with the end of the box, and the tests that follow still have time.
 func (b *box) bound() {
 	end, ok := b.t.Deadline()
 	if !ok {

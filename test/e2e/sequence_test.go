@@ -279,8 +279,10 @@ func TestSequencesOutliveChanges(t *testing.T) {
 	}
 	moved := make(chan string, 1)
 	go func() {
+		end := "without an exit code"
+		defer func() { moved <- end }()
 		_, said, code := b.run("model", "import", folder)
-		moved <- fmt.Sprint(code, " ", said)
+		end = fmt.Sprint(code, " ", said)
 	}()
 	result := ""                   // of the import, once it has ended
 	for by := int64(1); by == 1; { // until version 2 answers new sequences
