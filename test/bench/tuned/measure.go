@@ -245,17 +245,18 @@ func (m *measuring) exhaust(ctx context.Context) error {
 	return nil
 }
 
-// compare measures the default, the best of the grid and the choices in turn. Where there are more than two choices, the worst and
-// the best of them are measured again: chance was part of what made them the worst and the best.
+// compare measures the default, the best of the grid and the choices in turn. Where clients see a difference between the choices,
+// the worst and the best of them are measured again: chance was part of what made them the worst and the best.
 func (m *measuring) compare(ctx context.Context) error {
 	m.compared = m.tunings
-	err := m.compareOnce(ctx)
-	if err == nil && len(versionsOf(m.compared)) > 2 {
-		m.compared = []tuning{worst(m.compared), best(m.compared)}
-		err = m.compareOnce(ctx)
-	}
-	if err != nil {
+	if err := m.compareOnce(ctx); err != nil {
 		return err
+	}
+	if ends := []tuning{worst(m.compared), best(m.compared)}; ends[0].version != ends[1].version {
+		m.compared = ends
+		if err := m.compareOnce(ctx); err != nil {
+			return err
+		}
 	}
 	return m.curves(ctx)
 }
