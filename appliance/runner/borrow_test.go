@@ -126,7 +126,7 @@ func TestALoanOutlivesTheChildAndTheInstance(t *testing.T) {
 	if err := echo(i, a); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Kill(i.group.process.PID, unix.SIGKILL); err != nil {
+	if err := unix.Kill(i.Stats().PID, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the model does not come back", func() bool { return echo(i, a) == nil })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -237,5 +238,48 @@ func TestAGroupsProcessEndsWithItsLastMember(t *testing.T) {
 	}
 	if after := openFiles(t); after > before {
 		t.Errorf("%d open files, %d before", after, before)
+	}
+}
+
+// TestARunThatMeetsARestartEntersTheChildOrSaysWhyThereIsNone: the child may come and go between any two steps of it.
+func TestARunThatMeetsARestartEntersTheChildOrSaysWhyThereIsNone(t *testing.T) {
+	i := load(t, setUp(fakeOptions{}), t.TempDir())
+	p, err := i.alive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(p *process, reason string) {
+		i.group.mu.Lock()
+		defer i.group.mu.Unlock()
+		i.group.replace(p, reason)
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for range 20_000 {
+			put(nil, "it is away")
+			put(p, "")
+		}
+	}()
+	for entered, missed := 0, 0; ; {
+		select {
+		case <-over:
+			if p.users.Wait(); entered == 0 || missed == 0 {
+				t.Errorf("%d runs have met the child, and %d have missed it", entered, missed)
+			}
+			return
+		default:
+		}
+		got, err := i.enter(t.Context())
+		switch {
+		case got == p && err == nil:
+			p.users.Done()
+			entered++
+		case got == nil && edgewise.KindOf(err) == edgewise.Unavailable && strings.HasSuffix(err.Error(), ": it is away"):
+			missed++
+		default:
+			t.Fatalf("got %v, %v", got, err)
+		}
+		runtime.Gosched()
 	}
 }

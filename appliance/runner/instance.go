@@ -57,15 +57,19 @@ func (i *Instance) AllowPadding() { i.pads.Store(true) }
 
 // Stats returns what has been counted so far.
 func (i *Instance) Stats() Stats {
-	s := Stats{
-		Runs: i.stats.runs.Load(), CopiedIn: i.stats.copiedIn.Load(), CopiedOut: i.stats.copiedOut.Load(),
-		ChildOut: i.stats.childOut.Load(), Crashes: i.stats.crashes.Load(),
-		Wakes: i.stats.wakes.Load(),
-	}
+	s := i.stats.read()
 	if p, err := i.alive(); err == nil {
 		s.PID = p.PID
 	}
 	return s
+}
+
+func (c *counters) read() Stats {
+	return Stats{
+		Runs: c.runs.Load(), CopiedIn: c.copiedIn.Load(), CopiedOut: c.copiedOut.Load(),
+		ChildOut: c.childOut.Load(), Crashes: c.crashes.Load(),
+		Wakes: c.wakes.Load(),
+	}
 }
 
 // Background tells whether runs in the background give way to all others: those on the CPU do.
@@ -76,14 +80,18 @@ func (i *Instance) Ended() <-chan struct{} { return i.group.fallen }
 
 // Process returns what is known of the child. Members of a group all report the one that they share.
 func (i *Instance) Process() (edgewise.Process, bool) {
-	s := i.Stats()
-	p := edgewise.Process{PID: s.PID, Group: i.group.name, Crashes: uint64(s.Crashes), Copied: uint64(s.Copied()), Wakes: uint64(s.Wakes)}
-	if p.PID != 0 {
-		p.Resident, _ = host.ProcessBytes("/", p.PID, host.Resident)
-		return p, true
+	s := i.stats.read()
+	p := edgewise.Process{Group: i.group.name, Crashes: uint64(s.Crashes), Copied: uint64(s.Copied()), Wakes: uint64(s.Wakes)}
+	i.group.mu.Lock()
+	now := i.present()
+	if now == nil {
+		p.Reason, p.Resting = i.absence(), i.group.resting
 	}
-	p.Reason = i.absence()
-	p.Resting = i.Resting()
+	i.group.mu.Unlock()
+	if now != nil {
+		p.PID = now.PID
+		p.Resident, _ = host.ProcessBytes("/", p.PID, host.Resident)
+	}
 	return p, true
 }
 
@@ -140,28 +148,26 @@ func (i *Instance) exhausted(err error) error {
 // alive returns the child. Error: Unavailable, with the reason why there is none.
 func (i *Instance) alive() (*process, error) {
 	i.group.mu.Lock()
-	p := i.group.process
-	i.group.mu.Unlock()
-	if p == nil || i.closed.Load() {
-		return nil, edgewise.Errorf("runner.Run", edgewise.Unavailable, "model %v: %s", i.id, i.absence())
+	defer i.group.mu.Unlock()
+	if p := i.present(); p != nil {
+		return p, nil
 	}
-	return p, nil
+	return nil, i.unavailable()
 }
 
-// enter is alive for a run: the child is not given up before the run calls its users' Done. One that rests is woken.
+// enter returns the child for a run: it is not given up before the run calls its users' Done. One that rests is woken.
+// Error: Unavailable, with the reason why there is none.
 func (i *Instance) enter(ctx context.Context) (*process, error) {
 	for {
-		if p := i.use(); p != nil {
-			return p, nil
-		}
-		if i.closed.Load() || !i.Resting() {
-			return i.alive()
+		p, resting, err := i.use()
+		if !resting {
+			return p, err
 		}
 		release, err := i.Wake(ctx)
 		if err != nil {
 			return nil, err
 		}
-		p := i.use()
+		p, _, _ = i.use()
 		release()
 		if p != nil {
 			return p, nil
@@ -169,26 +175,36 @@ func (i *Instance) enter(ctx context.Context) (*process, error) {
 	}
 }
 
-// use enters the child, nil when there is none.
-func (i *Instance) use() *process {
+// use enters the child. There is none where it rests, or for the reason that err tells.
+func (i *Instance) use() (p *process, resting bool, err error) {
 	i.group.mu.Lock()
 	defer i.group.mu.Unlock()
-	p := i.group.process
-	if p == nil || i.closed.Load() {
-		return nil
+	if p = i.present(); p == nil {
+		return nil, i.group.resting && !i.closed.Load(), i.unavailable()
 	}
 	p.users.Add(1)
 	i.used.Store(time.Now().UnixNano())
-	return p
+	return p, false, nil
 }
 
-// absence is why there is no child.
+// present returns the child, nil when there is none. The caller holds the group's mutex.
+func (i *Instance) present() *process {
+	if i.closed.Load() {
+		return nil
+	}
+	return i.group.process
+}
+
+// unavailable is the error of a run for which there is no child. The caller holds the group's mutex.
+func (i *Instance) unavailable() error {
+	return edgewise.Errorf("runner.Run", edgewise.Unavailable, "model %v: %s", i.id, i.absence())
+}
+
+// absence is why there is no child. The caller holds the group's mutex.
 func (i *Instance) absence() string {
 	if i.closed.Load() {
 		return "it is closed"
 	}
-	i.group.mu.Lock()
-	defer i.group.mu.Unlock()
 	return i.group.reason
 }
 

@@ -213,7 +213,7 @@ func TestAChildWithoutRoomForALongerBlockGoesOn(t *testing.T) {
 	} else {
 		r.Free()
 	}
-	pid := i.group.process.PID
+	pid := i.Stats().PID
 	allow := addressSpaceOf(t, pid, 16<<20)
 	for range 2 {
 		if _, err := i.Run(t.Context(), in, []string{"a"},
@@ -228,7 +228,7 @@ func TestAChildWithoutRoomForALongerBlockGoesOn(t *testing.T) {
 	if err := echo(i, in...); err != nil {
 		t.Error(err)
 	}
-	if now := i.group.process.PID; now != pid {
+	if now := i.Stats().PID; now != pid {
 		t.Errorf("process %d was replaced by %d", pid, now)
 	}
 }
