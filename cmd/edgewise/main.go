@@ -25,7 +25,10 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	p := &program{cli.Program{Out: os.Stdout, Err: os.Stderr, In: os.Stdin, Environment: os.Environ()}}
+	p := &program{cli.Program{
+		In: cli.Stream{Context: ctx, File: os.Stdin}, Out: cli.Stream{Context: ctx, File: os.Stdout}, Err: os.Stderr,
+		Environment: os.Environ(),
+	}}
 	code := p.run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -157,29 +158,51 @@ func TestTheCommandPrintsEachResponseOfADecoupledModel(t *testing.T) {
 	}
 	b.canceled(t)
 	_, before := b.counted(t)
-	cmd := exec.Command(real.Program(t), "--server", b.url, "infer", "count", "-i", number(endless))
-	pipe, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if first, err := bufio.NewReader(pipe).ReadString('\n'); err != nil || first != fmt.Sprintf(line, 0) {
-		t.Errorf("the first line is %s: %v", first, err)
-	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err == nil {
-		t.Error("the command has succeeded though it was interrupted")
-	}
+	interruptUnread(t, fmt.Sprintf(line, 0), "--server", b.url, "infer", "count", "-i", number(endless))
 	await(t, "the end of the producer", func() bool {
 		_, fail := b.counted(t)
 		return fail > before
 	})
 	b.refuses(4, []string{"decoupled"}, "golden", "add", "count", "-i", number(3))
 	b.stop()
+}
+
+// interruptUnread runs a command that prints without end, reads its first line and no more, and interrupts it when it can
+// print nothing any more.
+func interruptUnread(t *testing.T, want string, arguments ...string) {
+	t.Helper()
+	from, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = from.Close() }()
+	const room = 4096
+	if n, err := unix.FcntlInt(from.Fd(), unix.F_SETPIPE_SZ, room); err != nil || n != room {
+		t.Fatalf("a pipe of %d bytes: %v", n, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, real.Program(t), arguments...)
+	var stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = to, &stderr
+	err = cmd.Start()
+	_ = to.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, err := bufio.NewReaderSize(from, 64).ReadString('\n'); err != nil || first != want {
+		t.Errorf("the first line is %s: %v", first, err)
+	}
+	await(t, "a full pipe", func() bool {
+		n, err := unix.IoctlGetInt(int(from.Fd()), unix.TIOCINQ)
+		return err != nil || n > room-4*len(want)
+	})
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 5 || !strings.Contains(stderr.String(), "context canceled") {
+		t.Errorf("interrupted: %v, %s", cmd.ProcessState, stderr.String())
+	}
 }
 
 type inferStream = grpc.BidiStreamingClient[inference.ModelInferRequest, inference.ModelStreamInferResponse]

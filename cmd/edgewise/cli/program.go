@@ -71,7 +71,7 @@ func (p *Program) Bar(total int64, what string) *progressbar.ProgressBar {
 
 // IsTerminal tells whether what is written is shown to a person.
 func IsTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := w.(interface{ Stat() (os.FileInfo, error) })
 	if !ok {
 		return false
 	}
