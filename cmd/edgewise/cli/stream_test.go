@@ -41,7 +41,7 @@ func TestAStreamReadsAndWritesItsFile(t *testing.T) {
 }
 
 func TestAStreamEndsWithItsContext(t *testing.T) {
-	from, to := pipe(t)
+	from, _ := pipe(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	read := make(chan error)
 	go func() {
@@ -53,7 +53,7 @@ func TestAStreamEndsWithItsContext(t *testing.T) {
 		t.Errorf("a read that nobody answers: %v", err)
 	}
 
-	from, to = pipe(t)
+	from, to := pipe(t)
 	if n, err := (Stream{ctx, to}).Write([]byte("the end")); n != 7 || err != nil {
 		t.Errorf("the last words: %d bytes, %v", n, err)
 	}
