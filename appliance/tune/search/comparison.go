@@ -151,24 +151,26 @@ func (r *running) choose(best []Candidate) {
 	}
 }
 
-// chooseOf chooses among candidates that keep the bounds, the best first.
+// chooseOf chooses among candidates that keep the bounds, the best first: of those that are clearly better than the current
+// configuration, or all where that keeps no bound, the best one.
 func (r *running) chooseOf(list []Candidate) {
-	f, top := &r.found, list[0]
-	for _, c := range list { // of those that are as good, the one that changes the least
-		if f.Gains[c] >= f.Gains[top]*(1-equal) && c.Changes() < top.Changes() {
+	f, better := &r.found, list
+	if f.Missed[r.base] == "" {
+		better = slices.DeleteFunc(slices.Clone(list), func(c Candidate) bool {
+			return c == r.base || f.Gains[c] < leastGain || !r.clear(c)
+		})
+	}
+	if len(better) == 0 {
+		f.Reason = fmt.Sprintf("the current configuration is the best: no other one is clearly more than %.0f %% better", 100*(leastGain-1))
+		return
+	}
+	top := better[0]
+	for _, c := range better { // of those that are as good, the one that changes the least
+		if f.Gains[c] >= f.Gains[better[0]]*(1-equal) && c.Changes() < top.Changes() {
 			top = c
 		}
 	}
-	switch {
-	case top == r.base:
-		f.Reason = "the current configuration is the best"
-	case f.Missed[r.base] != "": // whatever it costs
-		f.Best, f.Gain = top, f.Gains[top]
-	case f.Gains[top] < leastGain || !r.clear(top):
-		f.Reason = fmt.Sprintf("the current configuration is the best: no other one is clearly more than %.0f %% better", 100*(leastGain-1))
-	default:
-		f.Best, f.Gain = top, f.Gains[top]
-	}
+	f.Best, f.Gain, f.Reason = top, f.Gains[top], ""
 }
 
 // impossible says that no candidate keeps the bounds, and how close the nearest one came.

@@ -511,6 +511,38 @@ func TestTheLeaderIsTheBestWhateverTheNoise(t *testing.T) {
 	}
 }
 
+// TestTheBestThatIsClearIsChosen compares two candidates with the current configuration.
+func TestTheBestThatIsClearIsChosen(t *testing.T) {
+	none, one, two := Candidate("\x00\x00"), Candidate("\x01\x00"), Candidate("\x01\x01")
+	throughputs := [3]float64{4000, 4010, 3990}
+	current := [3]float64{90, 89, 110}
+	busy := [3]float64{1.2, 1.2, 60} // other programs had the machine in its last round
+	for _, test := range []struct {
+		name       string
+		one, two   [3]float64 // latencies of their rounds
+		best       Candidate
+		least, top float64 // gain
+	}{
+		{"both are clear", [3]float64{1.2, 1.3, 1.6}, [3]float64{2.4, 2.6, 3.2}, one, 60, 90},
+		{"only the second one is", busy, [3]float64{1.7, 1.8, 3.1}, two, 40, 60},
+		{"the one with fewer changes is as good, and is not", busy, [3]float64{1.2, 1.2, 1.5}, two, 60, 90},
+		{"none is", busy, [3]float64{95, 87, 120}, none, 1, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := &running{base: none, found: Found{
+				Measured: map[Candidate]*Measured{
+					none: rounds(throughputs, current), one: rounds(throughputs, test.one), two: rounds(throughputs, test.two),
+				},
+				Missed: map[Candidate]string{}, Doubtful: map[Candidate]bool{}, Gains: map[Candidate]float64{}, Errors: map[Candidate]float64{},
+			}}
+			r.choose([]Candidate{one, two})
+			if f := r.found; f.Best != test.best || f.Gain < test.least || f.Gain > test.top || (f.Reason == "") != (f.Best != none) {
+				t.Errorf("best %q, gain %.3g: %q, all %v", f.Best, f.Gain, f.Reason, f.Gains)
+			}
+		})
+	}
+}
+
 func TestTheLastComparisonHasThreeRoundsWhereVersionsLoadSlowly(t *testing.T) {
 	for _, f := range surfaces {
 		t.Run(f.name, func(t *testing.T) {
