@@ -30,14 +30,12 @@ export default () => scenario({}, async (box, visitor) => {
 
   equal(await round(visitor, [['/models/gauge/goldens?version=2', 'gauge']]), [], 'what axe and the phone found');
   const rule = page.getByRole('group', { name: 'Rule of y' });
-  await page.getByRole('button', { name: 'Add a rule of y' }).focus();
-  await page.keyboard.press('Enter');
+  await press(page.getByRole('button', { name: 'Add a rule of y' }), 'Enter');
   await rule.getByLabel('May differ by', { exact: true }).focus();
   await page.keyboard.type('10');
   await page.keyboard.press('Enter');
   await page.getByText('Saved.').waitFor();
-  await page.getByRole('button', { name: 'Run the goldens on version 2' }).focus();
-  await page.keyboard.press('Enter');
+  await press(page.getByRole('button', { name: 'Run the goldens on version 2' }), 'Enter');
   await page.getByRole('heading', { name: 'Version 2 passes 1 golden' }).waitFor();
 
   await page.getByRole('button', { name: /^Delete the golden/ }).click();

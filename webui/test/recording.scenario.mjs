@@ -33,12 +33,10 @@ export default () => scenario({}, async (box, visitor) => {
   await page.getByText('The recording has masked').first().waitFor();
 
   await mask.selectOption('');
-  await page.getByRole('button', { name: 'Save', exact: true }).focus();
-  await page.keyboard.press('Enter');
+  await press(page.getByRole('button', { name: 'Save', exact: true }), 'Enter');
   await until('the mask to go', async () => (await admin.call('GET', '/models/cat/recording')).settings.masks.length === 0);
   await recorded(2);
-  await page.getByRole('button', { name: 'Keep as golden: request 2' }).focus();
-  await page.keyboard.press('Enter');
+  await press(page.getByRole('button', { name: 'Keep as golden: request 2' }), 'Enter');
   await page.getByText('The golden recorded 2 is kept.').waitFor();
   equal((await admin.call('GET', '/models/cat/goldens')).goldens.map((g) => g.name), ['recorded 2'], 'goldens');
   equal(await round(visitor, [['/models/cat/recording', 'cat']]), [], 'what axe and the phone found');

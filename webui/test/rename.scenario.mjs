@@ -44,11 +44,16 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await visitor.open('/activity/audit', 'Activity');
   await page.getByText('to people').first().waitFor();
 
-  // The way back.
+  // The way back. The name can be given before the page knows what runs the model.
+  let tell;
+  const known = new Promise((r) => { tell = r; });
+  await page.route('**/models/people/dependants', async (route) => { await known; await route.continue(); });
   await open('people');
   await type(name, 'visitors');
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'visitors', level: 1 }).waitFor();
+  tell();
+  await page.unroute('**/models/people/dependants', { behavior: 'wait' });
   await press(page.getByRole('button', { name: 'Undo' }), 'Enter');
   await page.getByRole('heading', { name: 'people', level: 1 }).waitFor();
   equal(await ask('people'), 200, 'the camera after the way back');
