@@ -42,6 +42,44 @@ func (p *plan) arrange() {
 	}
 }
 
+// joint are the candidates that give all models of an ensemble the same cores. One model alone may gain nothing by them: where
+// steps run at the same time, one thread for each pays once all have one.
+func (p *plan) joint() (list []search.Candidate) {
+	var names []string
+	for _, one := range p.parts {
+		for _, s := range one.cores() {
+			if !slices.Contains(names, s) {
+				names = append(names, s)
+			}
+		}
+	}
+	for _, name := range names {
+		c := make([]byte, len(p.axes))
+		for _, one := range p.parts {
+			if at := slices.Index(one.cores(), name); at > 0 { // not there: it is so
+				c[one.from+slices.IndexFunc(one.space.axes, isCores)] = byte(at)
+			}
+		}
+		if of := search.Candidate(c); of.Changes() > 1 {
+			list = append(list, of)
+		}
+	}
+	return list
+}
+
+func isCores(a search.Axis) bool { return a.Name == Cores }
+
+// cores are the values of the axis of that name; nil where there is none.
+func (one *part) cores() []string {
+	if one.space == nil {
+		return nil
+	}
+	if at := slices.IndexFunc(one.space.axes, isCores); at >= 0 {
+		return one.space.axes[at].Values
+	}
+	return nil
+}
+
 // of is what a candidate says of one part.
 func (one *part) of(c search.Candidate) search.Candidate {
 	if one.space == nil || len(c) == 0 { // the plan has no axes yet

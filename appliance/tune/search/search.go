@@ -70,6 +70,7 @@ func (e *Excluded) Error() string { return e.Reason }
 // Search is one search.
 type Search struct {
 	Axes      []Axis
+	Joint     []Candidate // that change several axes at once: they are tried first, where there is time for them
 	Objective Objective
 	Bench     Bench
 	Limit     time.Duration // of all measurements, without the time in which clients need the machine
@@ -148,7 +149,10 @@ func (s Search) Run(ctx context.Context) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	best := []Candidate{r.base}
+	best, err := r.together(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for pass := range 2 {
 		before := slices.Clone(best)
 		for axis := range s.Axes {
@@ -240,6 +244,19 @@ func rungTime(throughput float64) time.Duration {
 	return min(max(time.Duration(rungRequests/max(throughput, 1e-3)*float64(time.Second)), leastRung), mostRung)
 }
 
+// jointShare is the part of the time of the axes that joint candidates may take.
+const jointShare = 1. / 3
+
+// together tries the joint candidates, and returns the best ones with the current configuration.
+func (r *running) together(ctx context.Context) ([]Candidate, error) {
+	pool := []Candidate{r.base}
+	takes := 1.5 * float64(len(r.Joint)) * float64(r.cost) / float64(r.Limit) // half of them are measured again
+	if len(r.Joint) == 0 || takes > (r.left()-r.reserved())*jointShare {
+		return pool, nil
+	}
+	return r.halve(ctx, append(pool, r.Joint...), -1, "together")
+}
+
 // extend tries all values of an axis on the best candidates so far, and returns the best of all.
 func (r *running) extend(ctx context.Context, best []Candidate, axis int) ([]Candidate, error) {
 	var pool []Candidate
@@ -250,6 +267,12 @@ func (r *running) extend(ctx context.Context, best []Candidate, axis int) ([]Can
 			}
 		}
 	}
+	return r.halve(ctx, pool, axis, r.Axes[axis].Name)
+}
+
+// halve measures candidates, the better half of them again for longer, and so on. It returns the best ones. The axes behind axis
+// keep the time for a first look.
+func (r *running) halve(ctx context.Context, pool []Candidate, axis int, phase string) ([]Candidate, error) {
 	for level := 0; ; level++ {
 		for _, c := range pool {
 			if m := r.found.Measured[c]; m != nil && m.rungs > level {
@@ -258,7 +281,7 @@ func (r *running) extend(ctx context.Context, best []Candidate, axis int) ([]Can
 			if r.left() < r.reserved() || level > 0 && r.left() < r.reserved()+r.unseen(axis) {
 				break
 			}
-			if err := r.rung(ctx, c, r.unit<<level, r.Axes[axis].Name); err != nil {
+			if err := r.rung(ctx, c, r.unit<<level, phase); err != nil {
 				return nil, err
 			}
 		}
