@@ -45,39 +45,39 @@ func (p *plan) arrange() {
 // joint are the candidates that give all models of an ensemble the same cores. One model alone may gain nothing by them: where
 // steps run at the same time, one thread for each pays once all have one.
 func (p *plan) joint() (list []search.Candidate) {
-	var names []string
 	for _, one := range p.parts {
-		for _, s := range one.cores() {
-			if !slices.Contains(names, s) {
-				names = append(names, s)
+		_, values := one.cores()
+		for _, value := range values {
+			if c := p.withCores(value); c.Changes() > 1 && !slices.Contains(list, c) {
+				list = append(list, c)
 			}
-		}
-	}
-	for _, name := range names {
-		c := make([]byte, len(p.axes))
-		for _, one := range p.parts {
-			if at := slices.Index(one.cores(), name); at > 0 { // not there: it is so
-				c[one.from+slices.IndexFunc(one.space.axes, isCores)] = byte(at)
-			}
-		}
-		if of := search.Candidate(c); of.Changes() > 1 {
-			list = append(list, of)
 		}
 	}
 	return list
 }
 
-func isCores(a search.Axis) bool { return a.Name == Cores }
+// withCores gives a value to each part that has it on its axis of cores. The other parts stay as they are.
+func (p *plan) withCores(value string) search.Candidate {
+	c := make([]byte, len(p.axes))
+	for _, one := range p.parts {
+		axis, values := one.cores()
+		if at := slices.Index(values, value); at > 0 {
+			c[axis] = byte(at)
+		}
+	}
+	return search.Candidate(c)
+}
 
-// cores are the values of the axis of that name; nil where there is none.
-func (one *part) cores() []string {
+// cores is the axis of cores among those of the plan, with its values; no values where the part has none.
+func (one *part) cores() (axis int, values []string) {
 	if one.space == nil {
-		return nil
+		return 0, nil
 	}
-	if at := slices.IndexFunc(one.space.axes, isCores); at >= 0 {
-		return one.space.axes[at].Values
+	at := slices.IndexFunc(one.space.axes, func(a search.Axis) bool { return a.Name == Cores })
+	if at < 0 {
+		return 0, nil
 	}
-	return nil
+	return one.from + at, one.space.axes[at].Values
 }
 
 // of is what a candidate says of one part.

@@ -55,7 +55,7 @@ func TestJointCandidatesGiveAllPartsTheSameCores(t *testing.T) {
 		least int
 	}{
 		{"two", []*part{first, second}, "first: 1 instance with 1 thread, second: 1 instance with 1 thread", 3},
-		{"one is so", []*part{first, third, second}, "first: 1 instance with 1 thread, second: 1 instance with 1 thread", 3},
+		{"a third one has them already", []*part{first, third, second}, "first: 1 instance with 1 thread, second: 1 instance with 1 thread", 3},
 		{"alone", []*part{first}, "", 0},
 		{"the other one has no axes", []*part{first, {version: third.version}}, "", 0},
 	} {

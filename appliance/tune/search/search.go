@@ -98,14 +98,16 @@ type Found struct {
 
 // Bounds of a search.
 const (
-	beam          = 3    // candidates that the next axis is tried on
-	leastGain     = 1.04 // by which another candidate has to be better than the current configuration
-	equal         = 0.02 // gains that differ by less are the same: the one with fewer changes wins
-	leastReserved = 0.4  // of the time, for the comparison of the last ones
-	mostReserved  = 0.6  // where leastFinal rounds of it take so long
-	finalists     = 2    // and a third one, see running.finalists
-	mostMissed    = 0.5  // part by which a candidate may miss a bound and still be tried with other axes
-	leastFinal    = 3    // rounds of it
+	beam          = 3      // candidates that the next axis is tried on
+	leastGain     = 1.04   // by which another candidate has to be better than the current configuration
+	jointShare    = 1. / 3 // of the time of the axes, that joint candidates may take
+	halved        = 1.5    // rungs of each candidate of a pool: half of them are measured again
+	equal         = 0.02   // gains that differ by less are the same: the one with fewer changes wins
+	leastReserved = 0.4    // of the time, for the comparison of the last ones
+	mostReserved  = 0.6    // where leastFinal rounds of it take so long
+	finalists     = 2      // and a third one, see running.finalists
+	mostMissed    = 0.5    // part by which a candidate may miss a bound and still be tried with other axes
+	leastFinal    = 3      // rounds of it
 	mostFinal     = 8
 	// by how many standard errors a gain has to be above 1, and apart from leastGain so that no further round is needed
 	certain = 2
@@ -187,7 +189,7 @@ func (r *running) width(axis int, best []Candidate) int {
 	}
 	values := len(r.Axes[axis].Values)
 	time := (r.left() - r.reserved()) * float64(r.Limit) * float64(values) / float64(rest)
-	fit := time / (float64(r.cost) * float64(values) * 1.5) // half of them are measured again
+	fit := time / (float64(r.cost) * float64(values) * halved)
 	return min(max(int(fit), 1), len(best))
 }
 
@@ -244,13 +246,10 @@ func rungTime(throughput float64) time.Duration {
 	return min(max(time.Duration(rungRequests/max(throughput, 1e-3)*float64(time.Second)), leastRung), mostRung)
 }
 
-// jointShare is the part of the time of the axes that joint candidates may take.
-const jointShare = 1. / 3
-
 // together tries the joint candidates, and returns the best ones with the current configuration.
 func (r *running) together(ctx context.Context) ([]Candidate, error) {
 	pool := []Candidate{r.base}
-	takes := 1.5 * float64(len(r.Joint)) * float64(r.cost) / float64(r.Limit) // half of them are measured again
+	takes := halved * float64(len(r.Joint)) * float64(r.cost) / float64(r.Limit)
 	if len(r.Joint) == 0 || takes > (r.left()-r.reserved())*jointShare {
 		return pool, nil
 	}
