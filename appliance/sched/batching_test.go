@@ -234,8 +234,11 @@ func TestLastReleaseOfABatchGivesItsMemoryBack(t *testing.T) {
 // priced is an instance whose runs take base and each as much as per for a row.
 type priced struct {
 	base, per time.Duration
+	cold      *int // runs of several rows that take coldRun, as their memory is new
 	fail      error
 }
+
+const coldRun = 150 * time.Millisecond
 
 func (p priced) Run(ctx context.Context, in []edgewise.Tensor, want []string,
 	options edgewise.RunOptions,
@@ -243,8 +246,13 @@ func (p priced) Run(ctx context.Context, in []edgewise.Tensor, want []string,
 	if p.fail != nil {
 		return nil, p.fail
 	}
+	took := p.base + p.per*time.Duration(in[0].Shape[0])
+	if p.cold != nil && *p.cold > 0 && in[0].Shape[0] > 1 {
+		*p.cold--
+		took = coldRun
+	}
 	select {
-	case <-time.After(p.base + p.per*time.Duration(in[0].Shape[0])):
+	case <-time.After(took):
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -262,7 +270,9 @@ func TestBatchesThatDoNotPayAreLeftOff(t *testing.T) {
 		single   bool
 	}{
 		{"they pay", priced{base: ms, per: ms}, nil, false},
+		{"they pay, and the first ones are slow", priced{base: 20 * ms, per: ms, cold: new(2)}, nil, false},
 		{"they do not", priced{per: 10 * ms}, nil, true},
+		{"they hardly pay", priced{base: ms, per: 5 * ms}, nil, true},
 		{"they do not, and a run is slow", priced{per: 200 * ms}, nil, true},
 		{"too slow to tell", priced{per: time.Hour}, nil, false},
 		{"zeros fail", priced{fail: errors.New("no zeros")}, nil, false},

@@ -76,12 +76,14 @@ func (s *Scheduler) report() {
 }
 
 const (
-	trialTime    = 300 * time.Millisecond // a trial starts no new round after this
+	trialTime    = 300 * time.Millisecond // a trial starts no new round after this, once trialLeast rounds count
+	trialLongest = time.Second            // nor after this, once one round counts
 	trialTimeout = 2 * time.Second        // and is given up after this
+	trialLeast   = 3
 	trialRounds  = 20
 	trialSize    = 16       // elements of the large batch, at most, and as few as half of trialTime lets through
 	trialBytes   = 32 << 20 // of the inputs of the large batch, at most; larger ones are not tried
-	trialGain    = 1.1      // elements a second, large batch over small: below it batches do not pay
+	trialGain    = 1.2      // elements a second, large batch over small: below it batches do not pay
 )
 
 // try measures whether batches pay, on zeros, and switches them off when they do not. It does nothing for models that
@@ -98,6 +100,9 @@ func (s *Scheduler) try(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 	defer cancel()
+	if _, err := s.clock(ctx, one); err != nil { // its memory is new
+		return
+	}
 	took, err := s.clock(ctx, one)
 	if err != nil {
 		return
@@ -108,11 +113,10 @@ func (s *Scheduler) try(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	alone, together, ok := s.race(ctx, one, many)
+	gain, ok := s.race(ctx, one, many, rows)
 	if !ok {
 		return
 	}
-	gain := alone.Seconds() * float64(rows) / max(together.Seconds(), 1e-9)
 	if gain < trialGain {
 		s.apart(fmt.Sprintf("a batch of %d does not pay: it is %.2f times as fast as its rows one by one", rows, gain))
 	}
@@ -122,26 +126,27 @@ func (s *Scheduler) try(ctx context.Context) {
 	)
 }
 
-// race runs both batches in turn and returns the shortest time of each. The first run of each shape is not measured.
-func (s *Scheduler) race(ctx context.Context, one, many []edgewise.Tensor) (alone, together time.Duration, ok bool) {
+// race runs both batches in turn and returns how many times as many elements a second the large one answers, the median of the
+// rounds. The first round does not count: its memory is new. That of the second round may be, too, so the median is one of three rounds
+// or more where that takes no longer than trialLongest.
+func (s *Scheduler) race(ctx context.Context, one, many []edgewise.Tensor, rows int) (gain float64, ok bool) {
+	var gains []float64
 	start := time.Now()
 	for round := range trialRounds {
-		a, errOne := s.clock(ctx, one)
-		b, errMany := s.clock(ctx, many)
-		switch {
-		case errOne != nil || errMany != nil:
-			return 0, 0, false
-		case round == 0:
-			continue
-		case round == 1:
-			alone, together = a, b
+		alone, errOne := s.clock(ctx, one)
+		together, errMany := s.clock(ctx, many)
+		if errOne != nil || errMany != nil {
+			return 0, false
 		}
-		alone, together = min(alone, a), min(together, b)
-		if time.Since(start) > trialTime {
+		if round > 0 {
+			gains = append(gains, alone.Seconds()*float64(rows)/max(together.Seconds(), 1e-9))
+		}
+		took := time.Since(start)
+		if took > trialTime && len(gains) >= trialLeast || took > trialLongest && len(gains) > 0 {
 			break
 		}
 	}
-	return alone, together, true
+	return median(gains), true
 }
 
 // clock runs inputs once.

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -99,7 +100,8 @@ func (t *soloTrial) ran(extended, used bool, took time.Duration) (gain float64, 
 	return gain, true
 }
 
-func median(list []time.Duration) time.Duration {
+// median returns the median of at least one value. It sorts list.
+func median[T cmp.Ordered](list []T) T {
 	slices.Sort(list)
 	return list[len(list)/2]
 }

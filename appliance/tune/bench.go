@@ -77,6 +77,7 @@ func (b *bench) Open(ctx context.Context, of search.Candidate) (search.Session, 
 		}
 		return nil, err
 	}
+	search.Warm(guarded, &s.source, c.callers(b.config.Cores))
 	return s, nil
 }
 

@@ -17,7 +17,22 @@ const (
 	leastSteps  = 3                // the start, the first request alone, and a batch, see steps
 	drainTime   = 10 * time.Second // for the requests in progress at the end of a rung
 	never       = 1e6              // milliseconds, of a request that was not answered
+	warmAnswers = 2                // for each caller, before a candidate is measured
+	mostWarm    = 500 * time.Millisecond
 )
+
+// Warm keeps as many requests of a source in progress as callers, until there are two answers for each caller, for at most 500 ms. The
+// first runs with each number of rows are slow, since their memory is new. What becomes of the requests does not matter.
+func Warm(ctx context.Context, s *load.Source, callers int) {
+	limited, stop := context.WithTimeout(ctx, mostWarm)
+	defer stop()
+	answers := 0
+	s.Saturate(limited, limited, callers, func(load.Answer) {
+		if answers++; answers >= warmAnswers*callers {
+			stop()
+		}
+	})
+}
 
 // Saturate keeps as many requests of a source in progress as callers, and counts the answers. It takes d; longer, up to three
 // times d, until there are enough answers that did not come together, as those of one batch do.

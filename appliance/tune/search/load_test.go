@@ -51,6 +51,26 @@ func TestASaturatedServerIsMeasuredAtItsRate(t *testing.T) {
 	})
 }
 
+func TestACandidateIsWarmedByTwoAnswersForEachCallerAndForABoundedTime(t *testing.T) {
+	for _, test := range []struct {
+		took  time.Duration
+		after time.Duration
+		fail  error
+	}{
+		{took: time.Millisecond, after: 16 * time.Millisecond},
+		{took: time.Millisecond, after: 16 * time.Millisecond, fail: errors.New("no")},
+		{took: 80 * time.Millisecond, after: mostWarm + 60*time.Millisecond}, // the one that runs ends
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			Warm(t.Context(), newSource(&server{took: test.took, fail: test.fail}), 8)
+			if took := time.Since(began); took < test.after || took > test.after+2*test.took {
+				t.Errorf("%v for each answer: %v, want %v", test.took, took, test.after)
+			}
+		})
+	}
+}
+
 // batcher answers all that wait, up to some rows, in one batch, until ctx ends. Its goroutine is one of work.
 func batcher(ctx context.Context, work *sync.WaitGroup, most int, row time.Duration) *load.Source {
 	type call chan struct{}
