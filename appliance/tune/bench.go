@@ -77,7 +77,6 @@ func (b *bench) Open(ctx context.Context, of search.Candidate) (search.Session, 
 		}
 		return nil, err
 	}
-	search.Warm(guarded, &s.source, c.callers(b.config.Cores))
 	return s, nil
 }
 
@@ -103,12 +102,22 @@ type session struct {
 	*bench
 	source    load.Source
 	candidate *candidate
+	warmed    bool
+}
+
+// warm warms the candidate before its first measurement: what Open sends tells how long each step takes for one request.
+func (s *session) warm(ctx context.Context) {
+	if !s.warmed {
+		search.Warm(ctx, &s.source, s.candidate.callers(s.config.Cores))
+		s.warmed = true
+	}
 }
 
 // Saturate offers more requests than it can answer.
 func (s *session) Saturate(ctx context.Context, d time.Duration) (search.Estimate, error) {
 	guarded, stop := s.guard(ctx)
 	defer stop()
+	s.warm(guarded)
 	e, err := search.Saturate(guarded, &s.source, s.candidate.callers(s.config.Cores), d)
 	return carriedWith(e, s.config.Cores), err
 }
@@ -117,6 +126,7 @@ func (s *session) Saturate(ctx context.Context, d time.Duration) (search.Estimat
 func (s *session) Offer(ctx context.Context, rate float64, d time.Duration, round int) (p search.Point, err error) {
 	guarded, stop := s.guard(ctx)
 	defer stop()
+	s.warm(guarded)
 	offer := func() { p, err = search.Offer(guarded, &s.source, rate, d, round) }
 	if s.energy == nil {
 		offer()

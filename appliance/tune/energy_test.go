@@ -26,7 +26,7 @@ func (u *used) Read() (float64, error) { return u.watts * time.Since(u.began).Se
 
 func TestTheEnergyOfRequestsIsThatOfTheMachineMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &session{bench: &bench{Tuner: tuner(t), energy: &used{watts: 20, began: time.Now()}}}
+		s := &session{bench: &bench{Tuner: tuner(t), energy: &used{watts: 20, began: time.Now()}}, warmed: true}
 		s.source.Samples, s.source.Infer = []*edgewise.Request{{}}, answering(time.Millisecond)
 		p, err := s.Offer(t.Context(), 100, 5*time.Second, 1)
 		want := 20 * 5 / float64(p.Requests)

@@ -56,7 +56,7 @@ func (b *bench) Open(ctx context.Context, c search.Candidate) (search.Session, e
 	if err := s.source.Send(ctx); err != nil {
 		return nil, &search.Excluded{Reason: err.Error()}
 	}
-	_, _ = s.Saturate(ctx, 100*time.Millisecond) // its rate is not used, and a slow model may answer too few requests for one
+	search.Warm(ctx, &s.source, callers)
 	return s, ctx.Err()
 }
 
