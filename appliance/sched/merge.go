@@ -100,7 +100,7 @@ func (s *Scheduler) try(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 	defer cancel()
-	if _, err := s.clock(ctx, one); err != nil { // its memory is new
+	if _, err := s.clock(ctx, one); err != nil { // its time does not count: it allocates memory
 		return
 	}
 	took, err := s.clock(ctx, one)
@@ -127,8 +127,8 @@ func (s *Scheduler) try(ctx context.Context) {
 }
 
 // race runs both batches in turn and returns how many times as many elements a second the large one answers, the median of the
-// rounds. The first round does not count: its memory is new. That of the second round may be, too, so the median is one of three rounds
-// or more where that takes no longer than trialLongest.
+// rounds. The first round does not count, since its runs allocate memory. Those of the second round may allocate some, too: at least
+// trialLeast rounds count, unless the trial has taken trialLongest before.
 func (s *Scheduler) race(ctx context.Context, one, many []edgewise.Tensor, rows int) (gain float64, ok bool) {
 	var gains []float64
 	start := time.Now()
