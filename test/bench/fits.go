@@ -14,7 +14,7 @@ func fitScenarios() (all []scenario) {
 		prefix string
 		scale  int64
 	}{{"", 1}, {"tenth/", 10}} {
-		for _, skew := range []float64{0.8, 1, 1.2} {
+		for _, skew := range []float64{0.8, 1, 1.2, 2} {
 			all = append(all, scenario{"fits", fmt.Sprintf("%szipf/%g", size.prefix, skew), crowdFigures(size.scale, crowd.Shared(skew))})
 		}
 		all = append(all, scenario{"fits", size.prefix + "on demand", crowdFigures(size.scale, crowd.Demanded)},
