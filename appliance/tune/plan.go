@@ -42,44 +42,6 @@ func (p *plan) arrange() {
 	}
 }
 
-// joint are the candidates that give all models of an ensemble the same cores. One model alone may gain nothing by them: where
-// steps run at the same time, one thread for each pays once all have one.
-func (p *plan) joint() (list []search.Candidate) {
-	for _, one := range p.parts {
-		_, values := one.cores()
-		for _, value := range values {
-			if c := p.withCores(value); c.Changes() > 1 && !slices.Contains(list, c) {
-				list = append(list, c)
-			}
-		}
-	}
-	return list
-}
-
-// withCores gives a value to each part that has it on its axis of cores. The other parts stay as they are.
-func (p *plan) withCores(value string) search.Candidate {
-	c := make([]byte, len(p.axes))
-	for _, one := range p.parts {
-		axis, values := one.cores()
-		if at := slices.Index(values, value); at > 0 {
-			c[axis] = byte(at)
-		}
-	}
-	return search.Candidate(c)
-}
-
-// cores is the axis of cores among those of the plan, with its values; no values where the part has none.
-func (one *part) cores() (axis int, values []string) {
-	if one.space == nil {
-		return 0, nil
-	}
-	at := slices.IndexFunc(one.space.axes, func(a search.Axis) bool { return a.Name == Cores })
-	if at < 0 {
-		return 0, nil
-	}
-	return one.from + at, one.space.axes[at].Values
-}
-
 // of is what a candidate says of one part.
 func (one *part) of(c search.Candidate) search.Candidate {
 	if one.space == nil || len(c) == 0 { // the plan has no axes yet

@@ -44,38 +44,6 @@ func TestACandidateOfAnEnsembleChangesThePartsThatItNames(t *testing.T) {
 	}
 }
 
-func TestJointCandidatesGiveAllPartsTheSameCores(t *testing.T) {
-	const plain, one = "max_batch_size: 8\n", "instance_group { count: 1 kind: KIND_CPU }\nparameters { key: \"intra_op_thread_count\" " +
-		"value { string_value: \"1\" } }\n"
-	first, second, third := partOf(t, "first", plain, true), partOf(t, "second", plain, true), partOf(t, "third", one, true)
-	for _, test := range []struct {
-		name  string
-		parts []*part
-		want  string // of one of the candidates
-		least int
-	}{
-		{"two", []*part{first, second}, "first: 1 instance with 1 thread, second: 1 instance with 1 thread", 3},
-		{"a third one has them already", []*part{first, third, second}, "first: 1 instance with 1 thread, second: 1 instance with 1 thread", 3},
-		{"alone", []*part{first}, "", 0},
-		{"the other one has no axes", []*part{first, {version: third.version}}, "", 0},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			p := &plan{parts: test.parts, ensemble: true}
-			p.arrange()
-			var got []string
-			for _, c := range p.joint() {
-				if len(c) != len(p.axes) || c.Changes() < 2 {
-					t.Errorf("%q changes %d of %d axes", c, c.Changes(), len(p.axes))
-				}
-				got = append(got, strings.Join(p.names(c), ", "))
-			}
-			if len(got) < test.least || test.least == 0 && len(got) > 0 || test.want != "" && !slices.Contains(got, test.want) {
-				t.Errorf("%q", got)
-			}
-		})
-	}
-}
-
 func TestAGridHasEveryCombination(t *testing.T) {
 	const text = "max_batch_size: 8\n"
 	both, err := Grid([]byte(text), complete(t, text), edgewise.Format{}, 2, Cores, Batching)

@@ -63,7 +63,7 @@ func (t *Tuner) measure(ctx context.Context, j *job, id edgewise.ModelID) (r *ad
 	}
 	searching, curves := shares(time.Duration(j.shown.Limit)*time.Second, b.arranged)
 	found, err := search.Search{
-		Axes: b.plan.axes, Joint: b.plan.joint(), Objective: objective(j.shown.Objective), Bench: b, Limit: searching,
+		Axes: b.plan.axes, Objective: objective(j.shown.Objective), Bench: b, Limit: searching,
 		Tried: func(c search.Candidate, phase string) { t.progress(j, b.plan, c, phase) },
 	}.Run(ctx)
 	if err != nil {

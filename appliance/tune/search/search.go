@@ -70,7 +70,6 @@ func (e *Excluded) Error() string { return e.Reason }
 // Search is one search.
 type Search struct {
 	Axes      []Axis
-	Joint     []Candidate // that change several axes at once: they are tried first, where there is time for them
 	Objective Objective
 	Bench     Bench
 	Limit     time.Duration // of all measurements, without the time in which clients need the machine
@@ -98,16 +97,15 @@ type Found struct {
 
 // Bounds of a search.
 const (
-	beam          = 3      // candidates that the next axis is tried on
-	leastGain     = 1.04   // by which another candidate has to be better than the current configuration
-	jointShare    = 1. / 3 // of the time of the axes, that joint candidates may take
-	halved        = 1.5    // rungs of each candidate of a pool: half of them are measured again
-	equal         = 0.02   // gains that differ by less are the same: the one with fewer changes wins
-	leastReserved = 0.4    // of the time, for the comparison of the last ones
-	mostReserved  = 0.6    // where leastFinal rounds of it take so long
-	finalists     = 2      // and a third one, see running.finalists
-	mostMissed    = 0.5    // part by which a candidate may miss a bound and still be tried with other axes
-	leastFinal    = 3      // rounds of it
+	beam          = 3    // candidates that the next axis is tried on
+	leastGain     = 1.04 // by which another candidate has to be better than the current configuration
+	halved        = 1.5  // rungs of each value of an axis: half of them are measured again
+	equal         = 0.02 // gains that differ by less are the same: the one with fewer changes wins
+	leastReserved = 0.4  // of the time, for the comparison of the last ones
+	mostReserved  = 0.6  // where leastFinal rounds of it take so long
+	finalists     = 2    // and a third one, see running.finalists
+	mostMissed    = 0.5  // part by which a candidate may miss a bound and still be tried with other axes
+	leastFinal    = 3    // rounds of it
 	mostFinal     = 8
 	// by how many standard errors a gain has to be above 1, and apart from leastGain so that no further round is needed
 	certain = 2
@@ -151,10 +149,7 @@ func (s Search) Run(ctx context.Context) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	best, err := r.together(ctx)
-	if err != nil {
-		return nil, err
-	}
+	best := []Candidate{r.base}
 	for pass := range 2 {
 		before := slices.Clone(best)
 		for axis := range s.Axes {
@@ -246,17 +241,8 @@ func rungTime(throughput float64) time.Duration {
 	return min(max(time.Duration(rungRequests/max(throughput, 1e-3)*float64(time.Second)), leastRung), mostRung)
 }
 
-// together tries the joint candidates, and returns the best ones with the current configuration.
-func (r *running) together(ctx context.Context) ([]Candidate, error) {
-	pool := []Candidate{r.base}
-	takes := halved * float64(len(r.Joint)) * float64(r.cost) / float64(r.Limit)
-	if len(r.Joint) == 0 || takes > (r.left()-r.reserved())*jointShare {
-		return pool, nil
-	}
-	return r.halve(ctx, append(pool, r.Joint...), -1, "together")
-}
-
-// extend tries all values of an axis on the best candidates so far, and returns the best of all.
+// extend tries all values of an axis on the best candidates so far, the better half of them again for longer, and so on. It
+// returns the best of all. The axes behind this one keep the time for a first look.
 func (r *running) extend(ctx context.Context, best []Candidate, axis int) ([]Candidate, error) {
 	var pool []Candidate
 	for _, b := range best {
@@ -266,12 +252,6 @@ func (r *running) extend(ctx context.Context, best []Candidate, axis int) ([]Can
 			}
 		}
 	}
-	return r.halve(ctx, pool, axis, r.Axes[axis].Name)
-}
-
-// halve measures candidates, the better half of them again for longer, and so on. It returns the best ones. The axes behind axis
-// keep the time for a first look.
-func (r *running) halve(ctx context.Context, pool []Candidate, axis int, phase string) ([]Candidate, error) {
 	for level := 0; ; level++ {
 		for _, c := range pool {
 			if m := r.found.Measured[c]; m != nil && m.rungs > level {
@@ -280,7 +260,7 @@ func (r *running) halve(ctx context.Context, pool []Candidate, axis int, phase s
 			if r.left() < r.reserved() || level > 0 && r.left() < r.reserved()+r.unseen(axis) {
 				break
 			}
-			if err := r.rung(ctx, c, r.unit<<level, phase); err != nil {
+			if err := r.rung(ctx, c, r.unit<<level, r.Axes[axis].Name); err != nil {
 				return nil, err
 			}
 		}
