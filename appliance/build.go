@@ -165,13 +165,13 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		Manager: a.manager, registry: a.registry, repositories: a.repositories, Monitor: a.monitor,
 		safe: a.safe.Active, strict: c.Engine.StrictReadiness,
 	}
-	a.editor, a.catalog, a.tuner = a.newEditor(), a.newCatalog(), a.newTuner()
-	a.insight, a.capacities = a.newInsight(), a.newCapacities()
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	protocol := frontend.Deps{
 		Engine: a.engine, Shared: a.shared, Name: c.Server.ID, Version: Version, AllocBody: a.engine.AllocBody,
 		Labelled: a.registry.Labelled, Labels: a.registry.Classes, Logging: logs, Tracing: a.tracer,
 	}
+	a.editor, a.catalog, a.tuner = a.newEditor(), a.newCatalog(), a.newTuner(protocol)
+	a.insight, a.capacities = a.newInsight(), a.newCapacities()
 	a.rest, err = a.newREST(protocol)
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{

@@ -31,8 +31,7 @@ func newTracer(c config.Trace, logger *slog.Logger) (*observe.Tracer, error) {
 func newLatencies(c config.Metrics) *observe.Latencies {
 	quantiles, _ := config.ParseQuantiles(c.SummaryQuantiles) // validated with the configuration
 	return observe.NewLatencies(observe.LatencyConfig{
-		FirstResponse: c.HistogramLatencies, Summaries: c.SummaryLatencies,
-		Quantiles: quantiles,
+		FirstResponse: c.HistogramLatencies, Summaries: c.SummaryLatencies, Quantiles: quantiles,
 	})
 }
 
@@ -48,8 +47,7 @@ type logging struct {
 
 func newLogging(levels *observe.LogLevels, handler slog.Handler, c config.Log) *logging {
 	l := &logging{levels: levels, file: c.File, format: "default"}
-	l.handler, _ = handler.(*observe.TritonHandler)
-	if l.handler != nil && l.handler.ISO8601() {
+	if l.handler, _ = handler.(*observe.TritonHandler); l.handler != nil && l.handler.ISO8601() {
 		l.format = formatISO8601
 	}
 	return l

@@ -85,8 +85,7 @@ func (a *App) openImporter() (err error) {
 		Fit: func(ctx context.Context, parameterBytes int64) admin.Fit {
 			return a.catalog.Fit(ctx, parameterBytes*serving.MemoryFactor)
 		},
-		Differences:  catalog.Differences,
-		FollowLoad:   a.serving.Follow,
+		Differences: catalog.Differences, FollowLoad: a.serving.Follow,
 		VersionReady: func(id edgewise.ModelID) error { return a.engine.VersionReady(id) },
 		Goldens:      func() importer.Goldens { return a.goldens },
 		Buckets: map[string]int{

@@ -4,19 +4,22 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 	"github.com/edgewise-ai/edgewise/appliance/load"
+	"github.com/edgewise-ai/edgewise/appliance/loopback"
 	"github.com/edgewise-ai/edgewise/appliance/rollout"
 	"github.com/edgewise-ai/edgewise/appliance/tune"
 	"github.com/edgewise-ai/edgewise/appliance/warmup"
 )
 
 // newTuner makes what tunes models.
-func (a *App) newTuner() *tune.Tuner {
+func (a *App) newTuner(protocol frontend.Deps) *tune.Tuner {
 	return tune.New(tune.Config{
 		Documents: a.documents, Models: a.registry, Formats: a.formats, Cores: coreCount(a.config), MaxQueue: a.config.Engine.MaxQueue,
 		InProcess: a.config.Engine.Isolation != config.IsolationProcess, Machine: a.serving.Machine,
 		Device: a.serving.Chosen, Energy: a.hardware.Energy(),
 		Known: a.known(), Idle: a.monitor.Idle, Logger: a.logger.With("part", "tune"),
+		Loopback: loopback.Config{Protocol: protocol, HTTP: restConfig(a.config)},
 		Changed: func(id edgewise.ModelID) {
 			a.publish("model", admin.ModelEvent{Model: id.Name, Version: id.Version, What: "tuning"})
 		},

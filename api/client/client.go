@@ -69,6 +69,15 @@ func WithDialer(dial func(context.Context) (net.Conn, error)) Option {
 	}
 }
 
+// WithConnections makes the client send at most n requests at a time, and keep their connections open. Further requests wait.
+func WithConnections(n int) Option {
+	return func(c *Client) {
+		if t, ok := c.http.Transport.(*http.Transport); ok {
+			t.MaxConnsPerHost, t.MaxIdleConnsPerHost = n, n
+		}
+	}
+}
+
 // WithMaxAnswer bounds the bytes of an answer, in place of MaxAnswer.
 func WithMaxAnswer(n int64) Option { return func(c *Client) { c.most = n } }
 
@@ -118,7 +127,7 @@ func (c *Client) answer(req *http.Request) (*http.Response, error) {
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, unreachable(op, c.base, err)
+		return nil, unreachable(req.Context(), op, c.base, err)
 	}
 	if res.StatusCode >= 200 && res.StatusCode < 300 {
 		return res, nil
@@ -132,15 +141,15 @@ func (c *Client) answer(req *http.Request) (*http.Response, error) {
 	return nil, body.Err(op, res.StatusCode)
 }
 
-// unreachable classifies an error of the connection.
-func unreachable(op, base string, err error) error {
+// unreachable classifies an error of the connection. The error of a request that was canceled may be the cause of that alone.
+func unreachable(ctx context.Context, op, base string, err error) error {
 	var own *edgewise.Error
 	switch {
 	case errors.As(err, &own): // from the body that was sent
 		return own
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return edgewise.Errorf(op, edgewise.Deadline, "%w", err)
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled) || ctx.Err() != nil:
 		return edgewise.Errorf(op, edgewise.Canceled, "%w", err)
 	}
 	var inner *url.Error
@@ -229,7 +238,7 @@ func (c *Client) readAnswer(res *http.Response) ([]byte, error) {
 	n, err := into.ReadFrom(io.LimitReader(res.Body, c.most+1))
 	switch {
 	case err != nil:
-		return nil, unreachable(op, res.Request.URL.Host, err)
+		return nil, unreachable(res.Request.Context(), op, res.Request.URL.Host, err)
 	case n > c.most:
 		return nil, edgewise.Errorf(op, edgewise.TooLarge, "%w: it has more than %d bytes", ErrAnswer, c.most)
 	}

@@ -247,6 +247,11 @@ func TestConnectionErrorsAreClassified(t *testing.T) {
 	if err := c.Live(ctx); edgewise.KindOf(err) != edgewise.Canceled {
 		t.Errorf("canceled: got %v of kind %v", err, edgewise.KindOf(err))
 	}
+	caused, end := context.WithCancelCause(t.Context())
+	end(errors.New("enough"))
+	if err := c.Live(caused); edgewise.KindOf(err) != edgewise.Canceled || !strings.Contains(err.Error(), "enough") {
+		t.Errorf("canceled with a cause: got %v of kind %v", err, edgewise.KindOf(err))
+	}
 	nobody, err := New("http://127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)

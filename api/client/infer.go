@@ -92,7 +92,7 @@ func (c *Client) GenerateStream(
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return unreachable(op, c.base, err)
+		return unreachable(ctx, op, c.base, err)
 	}
 	return failure
 }

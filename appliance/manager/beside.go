@@ -48,6 +48,14 @@ func (m *Manager) Beside(ctx context.Context, v *edgewise.Version) (*Beside, err
 	return &Beside{loaded.Servable, m, s}, nil
 }
 
+// AllocBody returns n bytes for inputs of a later request; nil when none are free. See Loaded.Borrow.
+func (b *Beside) AllocBody(n int) (data []byte, free func()) {
+	if borrow := b.slot.handle.loaded.Borrow; borrow != nil {
+		return borrow(n)
+	}
+	return nil, nil
+}
+
 // Takes returns what the version has for itself in memory, in bytes; 0 where it has no process of its own.
 func (b *Beside) Takes() (now int64) {
 	if r := b.slot.handle.loaded.Resident; r != nil {

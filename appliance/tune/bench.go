@@ -10,6 +10,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/idle"
 	"github.com/edgewise-ai/edgewise/appliance/load"
+	"github.com/edgewise-ai/edgewise/appliance/loopback"
 	"github.com/edgewise-ai/edgewise/appliance/measure"
 	"github.com/edgewise-ai/edgewise/appliance/tune/search"
 )
@@ -32,6 +33,7 @@ type bench struct {
 	origin  string
 	waiting func(bool) // told while clients need the machine
 	energy  Energy     // nil: the objective does not look at it
+	sender  *loopback.Loopback
 
 	kept     []*loaded // parts of the candidate that was loaded last
 	quiet    time.Duration
@@ -46,6 +48,14 @@ func (b *bench) Quiet(ctx context.Context) error {
 		defer b.waiting(false)
 	}
 	return b.config.Idle.Quiet(ctx, b.quiet)
+}
+
+// close ends the bench.
+func (b *bench) close() {
+	b.release(nil)
+	if err := b.sender.Close(); err != nil {
+		b.config.Logger.Warn("requests of a tuning did not end", "model", b.id.String(), "error", err)
+	}
 }
 
 // guard returns a context that ends when a client sends a request, with the cause idle.ErrTraffic.
@@ -65,8 +75,9 @@ func (b *bench) Open(ctx context.Context, of search.Candidate) (search.Session, 
 	if err != nil {
 		return nil, err
 	}
+	b.sender.Serve(&c.model)
 	s := &session{bench: b, candidate: c, source: load.Source{
-		Infer: c.infer, Samples: b.samples, Sequences: c.sequences,
+		Infer: b.sender.Infer, Samples: b.samples, Sequences: c.sequences,
 	}}
 	guarded, stop := b.guard(ctx)
 	defer stop()
@@ -118,8 +129,7 @@ func (s *session) Saturate(ctx context.Context, d time.Duration) (search.Estimat
 	guarded, stop := s.guard(ctx)
 	defer stop()
 	s.warm(guarded)
-	e, err := search.Saturate(guarded, &s.source, s.candidate.callers(s.config.Cores), d)
-	return carriedWith(e, s.config.Cores), err
+	return search.Saturate(guarded, &s.source, s.candidate.callers(s.config.Cores), d)
 }
 
 // Offer sends requests at a rate.
@@ -133,7 +143,7 @@ func (s *session) Offer(ctx context.Context, rate float64, d time.Duration, roun
 	} else if joules, unread := metered(guarded, s.energy, offer); err == nil {
 		p.Energy, err = joules/float64(max(p.Requests, 1)), unread
 	}
-	return answeredWith(p), err
+	return p, err
 }
 
 // Memory is what its processes take.
@@ -141,6 +151,7 @@ func (s *session) Memory() int64 { return s.candidate.takes() }
 
 // Close ends it. Its parts stay loaded for the next candidate, see bench.release.
 func (s *session) Close() {
+	s.sender.Serve(nil)
 	if e := s.candidate.ensemble; e != nil {
 		_ = e.Close() // it waits for requests, and nothing can fail
 	}

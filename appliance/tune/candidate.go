@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/loopback"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
@@ -23,7 +24,7 @@ type loaded struct {
 
 // candidate is a candidate of which all parts are loaded.
 type candidate struct {
-	infer     func(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error)
+	model     loopback.Model     // that answers
 	ensemble  *ensemble.Ensemble // nil: a model
 	parts     []*loaded
 	rows      int // of the largest batch
@@ -123,7 +124,8 @@ func (b *bench) assemble() (*candidate, error) {
 		c.sequences = c.sequences || p.version.Model.SequenceBatching != nil
 	}
 	if !b.plan.ensemble {
-		c.infer = c.parts[0].beside.Infer
+		alone := c.parts[0].beside
+		c.model = loopback.Model{Inferer: alone, AllocBody: alone.AllocBody}
 		return c, nil
 	}
 	steps := make([]*edgewise.Version, len(b.model.EnsembleScheduling.Step))
@@ -141,7 +143,7 @@ func (b *bench) assemble() (*candidate, error) {
 	if err != nil {
 		return nil, excluded(err)
 	}
-	c.ensemble, c.infer = e, e.Infer
+	c.ensemble, c.model = e, loopback.Model{Inferer: e}
 	return c, nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/loopback"
 	"github.com/edgewise-ai/edgewise/appliance/tune/search"
 )
 
@@ -57,7 +58,7 @@ func (t *Tuner) measure(ctx context.Context, j *job, id edgewise.ModelID) (r *ad
 	if err != nil {
 		return nil, nil, err
 	}
-	defer b.release(nil)
+	defer b.close()
 	if err := b.arrange(ctx); err != nil {
 		return nil, nil, unwrapped(err)
 	}
@@ -97,7 +98,7 @@ func unwrapped(err error) error {
 	return err
 }
 
-// newBench makes the bench of a tuning. It is released.
+// newBench makes the bench of a tuning. It is closed.
 func (t *Tuner) newBench(j *job, id edgewise.ModelID) (*bench, error) {
 	versions, err := t.partsOf(j.version)
 	if err != nil {
@@ -111,7 +112,11 @@ func (t *Tuner) newBench(j *job, id edgewise.ModelID) (*bench, error) {
 		}
 		p.parts = append(p.parts, &part{version: v, declared: text})
 	}
-	b := &bench{Tuner: t, id: id, model: j.version.Model, plan: p, quiet: leastQuiet}
+	sender, err := loopback.New(t.config.Loopback, t.config.Logger)
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{Tuner: t, id: id, model: j.version.Model, plan: p, quiet: leastQuiet, sender: sender}
 	if objective(j.shown.Objective).Energy() {
 		b.energy = t.config.Energy
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/idle"
 	"github.com/edgewise-ai/edgewise/appliance/load"
+	"github.com/edgewise-ai/edgewise/appliance/loopback"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 )
 
@@ -49,6 +50,8 @@ type Config struct {
 	Machine func(f edgewise.Format) []string
 	// Known finds the requests that a model is measured with.
 	Known load.Known
+	// Loopback sends requests to candidates as clients would.
+	Loopback loopback.Config
 	// Idle tells when no client needs the machine.
 	Idle *idle.Watch
 	// Changed is called when a tuning was queued, has begun or has ended.

@@ -236,12 +236,18 @@ var layers = []layer{
 		"handlers use the transport and the parts that have no other caller, and know nothing of each other",
 	},
 	{
+		"loopback",
+		[]string{"appliance/loopback"},
+		[]string{"appliance/httpapi", "appliance/httpapi/inference", "appliance/frontend", "api/..."},
+		"the box sends requests to itself through the REST frontend, with the client of the project",
+	},
+	{
 		"services", services,
 		slices.Concat(parts, adminParts, []string{
 			"api/...", "gpu/...", "sdk", "appliance/config", "appliance/document", "appliance/modelconfig",
 			"appliance/update/driver",
 			"appliance/update/helper", "appliance/compare", "appliance/example", "appliance/tap", "appliance/child", "appliance/compiled",
-			"appliance/runner", "appliance/external", "appliance/measure", "appliance/load", "appliance/warmup",
+			"appliance/runner", "appliance/external", "appliance/measure", "appliance/load", "appliance/loopback", "appliance/warmup",
 		}),
 		"services import parts, and use each other through interfaces that they declare: package appliance connects them",
 	},
