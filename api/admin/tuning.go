@@ -118,7 +118,9 @@ type TuneReport struct {
 	Version    int64           `json:"version"` // that was made of it; 0: none, since its configuration is the best
 	Live       bool            `json:"live"`    // it went live at once
 	Objective  TuneObjective   `json:"objective"`
-	Gain       float64         `json:"gain"`             // how many times as good as the base it is
+	Gain       float64         `json:"gain"`               // how many times as good as the base it is
+	GainLow    float64         `json:"gain_low,omitempty"` // where it is with 95 % confidence; absent: not known
+	GainHigh   float64         `json:"gain_high,omitempty"`
 	Reason     string          `json:"reason,omitempty"` // why there is no new version, or it is not live
 	Rate       float64         `json:"rate"`             // requests per second at which latencies were compared
 	Inputs     string          `json:"inputs"`           // FromGoldens and the others
@@ -160,7 +162,9 @@ type TuneCandidate struct {
 	Settings   []string     `json:"settings"` // what differs from the base
 	State      string       `json:"state"`    // chosen, current, worse, misses, wrong or failed
 	Reason     string       `json:"reason,omitempty"`
-	Gain       float64      `json:"gain,omitempty"`
+	Gain       float64      `json:"gain,omitempty"`     // how many times as good as the base it is
+	GainLow    float64      `json:"gain_low,omitempty"` // where it is with 95 % confidence; absent: not known
+	GainHigh   float64      `json:"gain_high,omitempty"`
 	Throughput TuneEstimate `json:"throughput"`
 	Points     []TunePoint  `json:"points"` // by rate
 	Memory     int64        `json:"memory_bytes,omitempty"`
@@ -213,7 +217,7 @@ func (r *TuneReport) Describe(w io.Writer) {
 			p50, p99 = p.P50.milliseconds(), p.P99.milliseconds()
 		}
 		if c.Gain > 0 {
-			gain = fmt.Sprintf("%.2f", c.Gain)
+			gain = times(c.Gain, c.GainLow, c.GainHigh)
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%.4g/s\t%s\t%s\t%d MiB\n", c.Name(), c.State, gain, c.Throughput.Value, p50, p99, c.Memory>>20)
 	}
@@ -252,17 +256,26 @@ func (e TuneEstimate) milliseconds() string {
 	return fmt.Sprintf("%.3g ms (%.3g to %.3g)", e.Value, e.Low, e.High)
 }
 
+// times writes a gain and where it is.
+func times(gain, low, high float64) string {
+	if high <= low {
+		return fmt.Sprintf("%.2f", gain)
+	}
+	return fmt.Sprintf("%.2f (%.2f to %.2f)", gain, low, high)
+}
+
 // Conclusion is what was found, in one sentence.
 func (r *TuneReport) Conclusion() string {
+	better := fmt.Sprintf("%s times as good as version %d", times(r.Gain, r.GainLow, r.GainHigh), r.Base)
 	switch {
 	case r.Version == 0:
 		return "nothing is changed: " + r.Reason
 	case r.Live && r.Reason != "":
-		return fmt.Sprintf("version %d is live: %.2f times as good as version %d; %s", r.Version, r.Gain, r.Base, r.Reason)
+		return fmt.Sprintf("version %d is live: %s; %s", r.Version, better, r.Reason)
 	case r.Live:
-		return fmt.Sprintf("version %d is live: %.2f times as good as version %d", r.Version, r.Gain, r.Base)
+		return fmt.Sprintf("version %d is live: %s", r.Version, better)
 	case r.Reason != "":
 		return fmt.Sprintf("version %d is stored and not live: %s", r.Version, r.Reason)
 	}
-	return fmt.Sprintf("version %d is stored: %.2f times as good as version %d", r.Version, r.Gain, r.Base)
+	return fmt.Sprintf("version %d is stored: %s", r.Version, better)
 }

@@ -31,6 +31,7 @@ func reportOf(b *bench, j *job, f *search.Found, hardware []string, began time.T
 		Hardware: hardware, Measured: time.Now().UTC(), Paused: f.Paused.Seconds(), Cut: f.Cut,
 	}
 	r.Seconds = time.Since(began).Seconds() - r.Paused
+	r.GainLow, r.GainHigh = f.Interval(f.Best)
 	for _, a := range b.plan.axes {
 		r.Searched = append(r.Searched, admin.TuneAxis(a))
 	}
@@ -39,6 +40,7 @@ func reportOf(b *bench, j *job, f *search.Found, hardware []string, began time.T
 			Settings: append([]string{}, b.plan.names(c)...), State: admin.CandidateWorse, Reason: f.Missed[c], Gain: f.Gains[c],
 			Throughput: admin.TuneEstimate(m.Throughput), Memory: m.Memory, Points: []admin.TunePoint{},
 		}
+		one.GainLow, one.GainHigh = f.Interval(c)
 		for _, p := range m.Points {
 			one.Points = append(one.Points, admin.TunePoint{
 				Rate: p.Rate, P50: admin.TuneEstimate(p.P50), P99: admin.TuneEstimate(p.P99), Requests: p.Requests, Energy: p.Energy,
@@ -50,7 +52,7 @@ func reportOf(b *bench, j *job, f *search.Found, hardware []string, began time.T
 		case c.Changes() == 0:
 			one.State = admin.CandidateCurrent
 		case one.Reason != "":
-			one.State, one.Gain = admin.CandidateMisses, 0
+			one.State, one.Gain, one.GainLow, one.GainHigh = admin.CandidateMisses, 0, 0, 0
 		}
 		r.Candidates = append(r.Candidates, one)
 	}

@@ -117,6 +117,13 @@ async function shown(visitor, r) {
   const states = { chosen: 'chosen', current: 'current', worse: 'worse', misses: 'misses a bound', wrong: 'wrong answers', failed: 'failed' };
   const rows = page.getByRole('table', { name: 'What was tried' }).locator('tbody tr');
   equal(await rows.evaluateAll((all) => all.map((row) => [row.querySelector('strong').textContent, row.querySelector('.badge').textContent])), r.candidates.map((c) => [c.settings.join(', ') || 'current configuration', states[c.state]]), 'what was tried');
+  const shownGains = await rows.evaluateAll((all) => all.map((row) => row.querySelector('[data-label="Gain"]').textContent.match(/[\d.,]+/g) ?? []));
+  const digits = (value) => new Intl.NumberFormat('en', { maximumFractionDigits: value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2 }).format(value);
+  const gains = (c) => {
+    const [value, low, high] = [c.gain, c.gain_low ?? c.gain, c.gain_high ?? c.gain].map((one) => (one ? digits(one) : ''));
+    return low === high ? [value].filter(Boolean) : [value, low, high];
+  };
+  equal(shownGains, r.candidates.map(gains), 'gains and where they are');
   for (const c of r.candidates.filter((one) => one.reason)) check((await rows.allTextContents()).some((text) => text.includes(c.reason)), `the table lacks ${c.reason}`);
   const compared = r.candidates.filter((c) => c.state === 'current' || c.state === 'chosen');
   await region.getByRole('img', { name: /^Latency by requests a second: current configuration, p50/ }).waitFor();

@@ -111,7 +111,7 @@ func rateOf(list []step) Estimate {
 		sum, square = sum+one, square+one*one
 	}
 	n := float64(parts)
-	half := 1.96 * math.Sqrt(max(square/n-sum/n*sum/n, 0)/(n-1))
+	half := confident * math.Sqrt(max(square/n-sum/n*sum/n, 0)/(n-1))
 	half = max(min(half, 0.5), 0.01)
 	e.Low, e.High = e.Value*math.Exp(-half), e.Value*math.Exp(half)
 	return e
@@ -153,7 +153,7 @@ func Offer(ctx context.Context, s *load.Source, rate float64, d time.Duration, r
 // quantile is one of sorted values, with the ranks between which it is with 95 % confidence.
 func quantile(sorted []float64, q float64) Estimate {
 	n := float64(len(sorted))
-	half := 1.96 * math.Sqrt(n*q*(1-q))
+	half := confident * math.Sqrt(n*q*(1-q))
 	at := func(rank float64) float64 {
 		i := min(max(int(math.Round(rank)), 0), len(sorted)-1)
 		return sorted[i]

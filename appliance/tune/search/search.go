@@ -3,6 +3,7 @@ package search
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 )
@@ -94,6 +95,19 @@ type Found struct {
 	Took     time.Duration
 	Paused   time.Duration
 }
+
+// Interval is where the gain of a measured candidate is with 95 % confidence; 0 and 0 where its error is not known, and for the
+// current configuration, whose gain is 1.
+func (f *Found) Interval(c Candidate) (low, high float64) {
+	gain, deviation := f.Gains[c], f.Errors[c]
+	if c.Changes() == 0 || deviation >= unknown {
+		return 0, 0
+	}
+	return gain * math.Exp(-confident*deviation), gain * math.Exp(confident*deviation)
+}
+
+// confident is how many standard errors are between a value and the ends of the interval in which it is with 95 % confidence.
+const confident = 1.96
 
 // Bounds of a search.
 const (

@@ -830,3 +830,16 @@ func (f *failing) Open(ctx context.Context, c Candidate) (Session, error) {
 	}
 	return f.bench.Open(ctx, c)
 }
+
+func TestAGainHasAnIntervalWhereItsErrorIsKnown(t *testing.T) {
+	f := Found{
+		Gains:  map[Candidate]float64{"\x00": 1, "\x01": 1.2, "\x02": 1.5},
+		Errors: map[Candidate]float64{"\x00": 0.1, "\x01": math.Log(1.1) / confident, "\x02": unknown},
+	}
+	for c, want := range map[Candidate][2]float64{"\x00": {}, "\x01": {1.2 / 1.1, 1.2 * 1.1}, "\x02": {}} {
+		low, high := f.Interval(c)
+		if math.Abs(low-want[0]) > 1e-9 || math.Abs(high-want[1]) > 1e-9 {
+			t.Errorf("%q: %g to %g, want %g to %g", c, low, high, want[0], want[1])
+		}
+	}
+}

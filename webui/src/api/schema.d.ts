@@ -3371,6 +3371,9 @@ export interface components {
             objective: components["schemas"]["TuneObjective"];
             /** @description how many times as good as the base it is */
             gain: number;
+            /** @description with gain_high, where the gain is with 95 % confidence; absent: not known */
+            gain_low?: number;
+            gain_high?: number;
             /** @description why there is no new version, or it is not live */
             reason?: string;
             /** @description requests per second at which latencies were compared */
@@ -3417,7 +3420,11 @@ export interface components {
             /** @enum {string} */
             state: "chosen" | "current" | "worse" | "misses" | "wrong" | "failed";
             reason?: string;
+            /** @description how many times as good as the base it is */
             gain?: number;
+            /** @description with gain_high, where the gain is with 95 % confidence; absent: not known */
+            gain_low?: number;
+            gain_high?: number;
             throughput: components["schemas"]["TuneEstimate"];
             /** @description by rate */
             points: components["schemas"]["TunePoint"][];

@@ -30,10 +30,15 @@ export function objectiveText(o: Objective): string {
   return parts.join(', ') || t.usual;
 }
 
+/** A gain, and where it is with 95 % confidence: nowhere else where that is not known. */
+export const gainOf = (of: { gain?: number; gain_low?: number; gain_high?: number }): Estimate => ({ value: of.gain ?? 0, low: of.gain_low ?? of.gain ?? 0, high: of.gain_high ?? of.gain ?? 0 });
+
 /** What was found, in a sentence; the reason of the box belongs to it. */
 export function conclusion(r: Report): string {
   if (!r.version) return msg.tuning.nothingBetter;
-  return (r.live ? msg.tuning.isLive : msg.tuning.isStored)(r.version, digits(r.gain), r.base);
+  const { value, low, high } = gainOf(r);
+  const gain = high > low ? msg.tuning.within(digits(value), digits(low), digits(high)) : digits(value);
+  return (r.live ? msg.tuning.isLive : msg.tuning.isStored)(r.version, gain, r.base);
 }
 
 /** A reason in the words of the box, as a sentence. */

@@ -80,6 +80,7 @@ export const tuning = {
   gain: 'Gain',
   most: 'Throughput',
   memoryIs: 'Memory',
+  within: (value: string, low: string, high: string) => `${value} (${low} to ${high})`,
   between: (low: string, high: string) => `${low} to ${high}`,
   confidence: 'Below each number is where it is with 95 % confidence. Settings and reasons are in the words of the box.',
   never: 'never',
