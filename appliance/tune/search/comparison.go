@@ -120,7 +120,10 @@ func (r *running) choose(best []Candidate) {
 	f := &r.found
 	for c, m := range f.Measured {
 		q := r.judged(c)
-		f.Gains[c], f.Errors[c] = r.compared(c)
+		gain, deviation := r.compared(c)
+		if f.Gains[c] = gain; slices.Contains(best, c) {
+			f.Errors[c] = deviation
+		}
 		if q.why == "" {
 			q.why = r.Objective.unproved(m)
 		}

@@ -90,17 +90,17 @@ type Found struct {
 	Missed   map[Candidate]string // which bound of the objective a measured candidate does not keep
 	Doubtful map[Candidate]bool   // it reaches the wanted throughput only if the noise allows it
 	Gains    map[Candidate]float64
-	Errors   map[Candidate]float64 // standard errors of the logarithms of Gains
+	Errors   map[Candidate]float64 // standard errors of the logarithms of Gains, of those that were compared at last
 	Cut      string                // what was not searched because the time was over; "" for nothing
 	Took     time.Duration
 	Paused   time.Duration
 }
 
-// Interval is where the gain of a measured candidate is with 95 % confidence; 0 and 0 where its error is not known, and for the
-// current configuration, whose gain is 1.
+// Interval is where the gain of a candidate is with 95 % confidence. It is 0 and 0 for the current configuration, whose gain is 1,
+// and for those that were not compared at last: they were measured at other times than the current configuration.
 func (f *Found) Interval(c Candidate) (low, high float64) {
 	gain, deviation := f.Gains[c], f.Errors[c]
-	if c.Changes() == 0 || deviation >= unknown {
+	if c.Changes() == 0 || deviation == 0 || deviation >= unknown {
 		return 0, 0
 	}
 	return gain * math.Exp(-confident*deviation), gain * math.Exp(confident*deviation)
