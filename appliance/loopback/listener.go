@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// host is where the connections are, whose ports change.
+// host is the address of both ends of a connection. Each connection has ports of its own.
 const host = "127.0.0.1"
 
 // listener accepts the connections that its dial makes, and no others.

@@ -44,12 +44,13 @@ type Loopback struct {
 	server   *httpapi.Server
 	client   *client.Client
 	listener *listener
+	serving  sync.WaitGroup        // the server, until Close
 	model    atomic.Pointer[Model] // nil: none
 	numbers  atomic.Uint64         // of requests, in their IDs
 	waiting  sync.Map              // the context of the caller of each request, by its ID
 }
 
-// New makes a Loopback without a model. It is closed. Errors: those of httpapi.New and of inference.Register.
+// New makes a Loopback without a model. The caller closes it. Errors: those of httpapi.New and of inference.Register.
 func New(c Config, logger *slog.Logger) (*Loopback, error) {
 	bounds := httpapi.Config{
 		MaxInferBytes: c.HTTP.MaxInferBytes, MaxJSONBytes: c.HTTP.MaxJSONBytes, MaxInflightBytes: c.HTTP.MaxInflightBytes,
@@ -68,7 +69,7 @@ func New(c Config, logger *slog.Logger) (*Loopback, error) {
 	if err != nil {
 		return nil, err
 	}
-	go func() { _ = server.Serve(l.listener) }() // until Close: accepting does not fail before
+	l.serving.Go(func() { _ = server.Serve(l.listener) }) // accepting does not fail before Close
 	return l, nil
 }
 
@@ -90,7 +91,9 @@ func (l *Loopback) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	l.client.Close()
-	return errors.Join(l.server.Shutdown(ctx), l.listener.Close())
+	err := errors.Join(l.server.Shutdown(ctx), l.listener.Close())
+	l.serving.Wait()
+	return err
 }
 
 // allocBody returns memory of the model for the tensors of a request.

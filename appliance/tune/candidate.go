@@ -24,7 +24,7 @@ type loaded struct {
 
 // candidate is a candidate of which all parts are loaded.
 type candidate struct {
-	model     loopback.Model     // that answers
+	model     loopback.Model     // answers its requests
 	ensemble  *ensemble.Ensemble // nil: a model
 	parts     []*loaded
 	rows      int // of the largest batch
